@@ -62,17 +62,19 @@ def std(numbers: list[float]) -> float:
     return statistics.stdev(numbers) if len(numbers) > 1 else 0.0
 
 
-def slow(x: Sequences, schema: Schema, values: int, frequent: int) -> list[dict[str, float]]:
+def slow(x: Sequences, schema: Schema, values: int, frequent: int, within: int) -> list[dict[str, float]]:
     """Return the features by name, with one Python loop per row, column and value."""
     rows = []
     for row, (start, length) in enumerate(zip(x.starts.tolist(), x.lengths.tolist(), strict=True)):
         events = {name: column[start : start + length].tolist() for name, column in x.columns.items()}
         moment = x.static[MOMENT][row].item()
-        rows.append(slow_row(events, moment, schema, values, frequent))
+        rows.append(slow_row(events, moment, schema, values, frequent, within))
     return rows
 
 
-def slow_row(events: dict[str, list], moment: float, schema: Schema, values: int, frequent: int) -> dict[str, float]:
+def slow_row(
+    events: dict[str, list], moment: float, schema: Schema, values: int, frequent: int, within: int
+) -> dict[str, float]:
     time, scale = events["time"], 1e6 if schema.clock else 1
     n = len(time)
     first, last = (time[0], time[-1]) if n else (moment, moment)
@@ -95,8 +97,16 @@ def slow_row(events: dict[str, list], moment: float, schema: Schema, values: int
         window = sum(k * (moment - t) <= moment - first for t in time)
         z[f"time: share in {part} to moment"] = window / max(n, 1)
         z[f"time: rate in {part} to moment"] = math.log((1 + window) / (1 + n / k))
+    for count in (3, 10, 30):
+        z[f"time: since last {count}"] = log((moment - (time[-count:][0] if n else moment)) / scale)
     for column in schema.numeric:
         name, scaled = column.name, log if column.log else float
+        for count in (3, 10, 30):
+            of_last = [v for v in events[name][-count:] if v == v]
+            z[f"{name}: mean of last {count}"] = scaled(mean(of_last))
+            z[f"{name}: std of last {count}"] = scaled(std(of_last))
+            z[f"{name}: min of last {count}"] = scaled(min(of_last, default=0))
+            z[f"{name}: max of last {count}"] = scaled(max(of_last, default=0))
         present = [(t, v, part) for t, v, part in zip(time, events[name], late, strict=True) if v == v]
         numbers = [v for _, v, _ in present]
         halves = [[v for _, v, part in present if part is half] for half in (True, False)]
@@ -127,9 +137,23 @@ def slow_row(events: dict[str, list], moment: float, schema: Schema, values: int
             is_value, condition = [code == i + FIRST for code in codes], f"{name}={value}"
             z[f"{condition}: count"], z[f"{condition}: share"] = log(sum(is_value)), sum(is_value) / max(n, 1)
             for number in schema.numeric:
-                of_value = [v for v, chosen in zip(events[number.name], is_value, strict=True) if chosen and v == v]
-                z[f"{number.name} where {condition}: mean"] = (log if number.log else float)(mean(of_value))
+                chosen_events = zip(events[number.name], is_value, late, strict=True)
+                both = [(v, part) for v, chosen, part in chosen_events if chosen and v == v]
+                of_value, scaled = [v for v, _ in both], log if number.log else float
+                prefix = f"{number.name} where {condition}"
+                z[f"{prefix}: mean"] = scaled(mean(of_value))
+                if i < within:
+                    z[f"{prefix}: std"], z[f"{prefix}: min"] = scaled(std(of_value)), scaled(min(of_value, default=0))
+                    z[f"{prefix}: max"] = scaled(max(of_value, default=0))
+                    z[f"{prefix}: last"] = scaled(of_value[-1] if of_value else 0)
+                    z[f"{prefix}: late mean"] = scaled(mean([v for v, part in both if part]))
+            if i < within:
+                of_value = [t for t, chosen in zip(time, is_value, strict=True) if chosen]
+                z[f"{condition}: since"] = log((last - (of_value or [first])[-1]) / scale)
             if i < frequent:
+                for count in (3, 10, 30):
+                    of_last = is_value[-count:]
+                    z[f"{condition}: share of last {count}"] = sum(of_last) / max(len(of_last), 1)
                 z[f"{condition}: last"] = float(is_value[-1]) if n else 0.0
                 in_late = sum(chosen and part for chosen, part in zip(is_value, late, strict=True))
                 z[f"{condition}: share of late half"] = in_late / max(sum(late), 1)
@@ -142,23 +166,24 @@ def named(encoder: Handcrafted | RunningHandcrafted, z: torch.Tensor) -> dict[st
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.integers(0, 9), max_size=7),
+    st.lists(st.integers(0, 35), max_size=7),
     st.lists(st.booleans(), max_size=2).map(tuple),
     st.lists(st.integers(0, 4), max_size=2).map(tuple),
     st.integers(0, 4),
     st.integers(0, 3),
+    st.integers(0, 5),
     st.sampled_from([("integer", 1), ("float", 0.125), ("timestamp", 10**6), ("float", 1000.0)]),
     st.integers(0, 2**32 - 1),
 )
-def test_equals_plain_loops(lengths, logs, sizes, values, frequent, times, seed):
+def test_equals_plain_loops(lengths, logs, sizes, values, frequent, within, times, seed):
     schema = a_schema(sizes, logs, times[0])
     x = random_rows(np.random.default_rng(seed), schema, lengths, times[1])
-    encoder = Handcrafted(schema, values=values, frequent=frequent)
+    encoder = Handcrafted(schema, values=values, frequent=frequent, within=within)
     z = encoder(x)
     assert z.dtype == torch.float32
     assert z.shape == (len(lengths), encoder.dim)
     assert len(set(encoder.names)) == encoder.dim
-    for values_of_row, expected in zip(z, slow(x, schema, values, frequent), strict=True):
+    for values_of_row, expected in zip(z, slow(x, schema, values, frequent, within), strict=True):
         assert named(encoder, values_of_row) == pytest.approx(expected, rel=1e-5, abs=1e-5)
 
 
@@ -204,6 +229,15 @@ def test_worked_by_hand():
         "c0=v1: share of late half": 1.0,
         "c0=v0: last": 0.0,
         "c0=v1: last": 1.0,
+        "time: since last 3": math.log(25),  # from 0 to 24
+        "n0: mean of last 3": 5.5,
+        "n0: min of last 10": 1.0,
+        "n0 where c0=v0: max": 1.0,
+        "n0 where c0=v0: late mean": 0.0,
+        "n0 where c0=v1: last": 8.0,
+        "c0=v0: since": math.log(21),  # from 0 to 20
+        "c0=v1: since": 0.0,
+        "c0=v0: share of last 3": 1 / 3,
     }
     assert {name: z[name] for name in expected} == pytest.approx(expected, rel=1e-6, abs=1e-7)
 
@@ -286,7 +320,7 @@ def test_rows_without_a_moment_are_refused():
         Handcrafted(make.schema())(make.sequences([2]))
 
 
-@pytest.mark.parametrize("option", ["values", "frequent"])
+@pytest.mark.parametrize("option", ["values", "frequent", "within"])
 def test_negative_numbers_of_values_are_refused(option):
     with pytest.raises(ConfigError, match=f"{option} must be at least 0, got -1"):
         Handcrafted(make.schema(), **{option: -1})
@@ -299,14 +333,15 @@ def test_there_are_no_parameters():
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.integers(0, 9), min_size=1, max_size=7),
+    st.integers(0, 4),
     st.sampled_from([("integer", 1), ("float", 0.125), ("timestamp", 10**6)]),
     st.integers(0, 2**32 - 1),
 )
-def test_continuing_from_states_equals_reading_the_whole(lengths, times, seed):
+def test_continuing_from_states_equals_reading_the_whole(lengths, within, times, seed):
     rng = np.random.default_rng(seed)
     schema = a_schema((4, 1), (True, False), times[0])
     x = random_rows(rng, schema, lengths, times[1])
-    encoder = RunningHandcrafted(schema, values=3, frequent=2)
+    encoder = RunningHandcrafted(schema, values=3, frequent=2, within=within)
     rows, sizes = torch.arange(len(x)), x.lengths
     middle = torch.from_numpy(rng.integers(0, sizes.numpy() + 1))
     state = encoder.state(x.slice(rows, torch.zeros_like(sizes), middle))
@@ -368,7 +403,7 @@ def test_continuing_with_the_largest_numbers_equals_reading_the_whole():
 
 def test_features_that_need_all_events_have_no_state():
     assert not hasattr(Handcrafted(make.schema()), "state")
-    running = RunningHandcrafted(make.schema())
+    running = RunningHandcrafted(make.schema(), within=50)
     assert Handcrafted(make.schema()).names[: running.dim] == running.names
 
 

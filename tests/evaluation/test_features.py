@@ -91,9 +91,9 @@ def test_data_that_are_no_dataset_are_refused() -> None:
 
 def test_features_of_a_data_set_are_those_of_the_encoder_at_that_moment() -> None:
     data = make.dataset([3, 0, 7])
-    z, names = handcrafted_features(data, "2500-01-01", values=3, frequent=1)
+    z, names = handcrafted_features(data, "2500-01-01")
     moment = int(datetime(2500, 1, 1, tzinfo=UTC).timestamp()) * 10**6
-    encoder = Handcrafted(data.schema, moment, values=3, frequent=1)
+    encoder = Handcrafted(data.schema, moment)
     assert names == encoder.names
     assert z.dtype == np.float32
     np.testing.assert_allclose(z, encoder(data.sequences).numpy(), rtol=1e-6, atol=1e-6)

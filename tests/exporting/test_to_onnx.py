@@ -130,14 +130,12 @@ def test_times_that_are_numbers(kind: str, tmp_path: Path) -> None:
     check(ev.fit("coles", data, epochs=1), data.sequences, tmp_path)
 
 
-@pytest.mark.parametrize("components", [None, 7])
-def test_the_parts_beside_the_learned_one(components: int | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("components", "within"), [(None, 0), (7, 0), (None, 2), (7, 3)])
+def test_the_parts_beside_the_learned_one(components: int | None, within: int, tmp_path: Path) -> None:
     """The state of features is kept as three float32 numbers for each float64 number, as the store has it."""
     data = ev.read(updates.table(events=300), schema=make.schema())
     beside = fitted_beside(data.schema, sizes_beside(data.schema, ["timing"], 64), data.sequences)
-    beside["aggregates"] = Compressed(RunningHandcrafted(data.schema, values=3, frequent=2), components).fit(
-        data.sequences
-    )
+    beside["aggregates"] = Compressed(RunningHandcrafted(data.schema, 3, 2, within), components).fit(data.sequences)
     run = replace(updates.untrained(), beside=beside)
     check(run, data.sequences, tmp_path)
 

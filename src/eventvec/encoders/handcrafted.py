@@ -8,7 +8,18 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.encoders.aggregates import by_blocks, finite
-from eventvec.encoders.running import COUNT, MEAN, RunningHandcrafted, at, signed_log, statistics, tally
+from eventvec.encoders.running import (
+    COUNT,
+    HIGH,
+    LOW,
+    MEAN,
+    RunningHandcrafted,
+    at,
+    deviation,
+    signed_log,
+    statistics,
+    tally,
+)
 from eventvec.errors import DataError
 from eventvec.schema import FIRST, MISSING, Schema
 from eventvec.sequences import Sequences
@@ -18,6 +29,8 @@ MOMENT = "moment of prediction"
 
 LATE = {"half": 2, "quarter": 4, "tenth": 10}
 """The last parts of a life, by the number of such parts in the whole."""
+RECENT = (3, 10, 30)
+"""The numbers of latest events that have features of their own."""
 
 
 class Handcrafted(nn.Module):
@@ -33,8 +46,11 @@ class Handcrafted(nn.Module):
     - for each numeric column: the mean in the late half of the span minus that in the early half (change), and the
       change per span of the least squares line over time (slope);
     - for each categorical column: the number of distinct values, the entropy in nats, the share of the most frequent
-      value and the share of values that came before in the row, all over values that are not missing; and the share of
-      each frequent value among the events of the late half. All unknown values count as one.
+      value and the share of values that came before in the row, all over values that are not missing; the share of
+      each frequent value among the events of the late half; and for the values with further statistics of numbers, the
+      mean of each number over the events of the late half with that value. All unknown values count as one;
+    - for the last 3, 10 and 30 events: the time since the first of these, or since the first event; mean, sample
+      standard deviation, minimum and maximum of each numeric column; and the share of each frequent value.
 
     Scales are as in `RunningHandcrafted`. What is undefined is 0, as everything of an empty row is. A row of which all
     events have one time is late as a whole.
@@ -45,10 +61,12 @@ class Handcrafted(nn.Module):
         schema: The meaning of the columns.
         moment: The moment of prediction in the unit of the column `time`, for rows without the static value `MOMENT`.
         values: How many values of each categorical column have counts, shares and means, the most frequent first.
-        frequent: How many of these values also have a share of the late half, and say whether the last event has them.
+        frequent: How many of these values also have shares of the late half and of the last events, and say whether the
+            last event has them.
+        within: How many of these values have further statistics of each numeric column.
 
     Raises:
-        ConfigError: If `values` or `frequent` is negative.
+        ConfigError: If `values`, `frequent` or `within` is negative.
 
     Example:
         >>> encoder = Handcrafted(Schema("card", "day", "integer"), moment=60)
@@ -60,10 +78,13 @@ class Handcrafted(nn.Module):
     names: tuple[str, ...]
     dim: int
 
-    def __init__(self, schema: Schema, moment: float | None = None, values: int = 200, frequent: int = 20) -> None:
+    def __init__(
+        self, schema: Schema, moment: float | None = None, values: int = 200, frequent: int = 20, within: int = 50
+    ) -> None:
         super().__init__()
-        self.running = RunningHandcrafted(schema, values, frequent)
-        self.moment, self.values, self.frequent, self.clock = moment, values, frequent, schema.clock
+        self.running = RunningHandcrafted(schema, values, frequent, within)
+        self.moment, self.values, self.frequent, self.within = moment, values, frequent, within
+        self.clock = schema.clock
         self.numeric, self.categorical = schema.numeric, schema.categorical
         self.names = (*self.running.names, *self._names())
         self.dim = len(self.names)
@@ -100,17 +121,33 @@ class Handcrafted(nn.Module):
             change = torch.stack(_changes(x.values(column.name).double(), late, place, rows, n), 1)
             parts.append(signed_log(change) if column.log else change)
         n_late = tally(late, rows, n).clamp(min=1).unsqueeze(1)
+        from_end = x.lengths[rows] - 1 - x.steps()
+        recent = [from_end < count for count in RECENT]
+        n_recent = [x.lengths.clamp(1, count).unsqueeze(1) for count in RECENT]
+        for column in self.numeric:
+            values = x.values(column.name).double()
+            for are_recent in recent:
+                of_last = statistics(values.masked_fill(~are_recent, torch.nan), rows, n)
+                levels = torch.cat([of_last[:, [MEAN]], deviation(of_last).unsqueeze(1), of_last[:, [LOW, HIGH]]], 1)
+                parts.append(signed_log(levels) if column.log else levels)
         for field in self.categorical:
             code, size = x.values(field.name).long(), min(self.running.n_values(field), self.frequent)
             parts.append(_mixture(code, rows, n, field.size))
             slots = FIRST + size + 1
             group = rows * slots + code.clamp(max=slots - 1)
-            parts.append(tally(late, group, n * slots).view(n, slots)[:, FIRST:-1] / n_late)
+            for mask, count in zip((late, *recent), (n_late, *n_recent), strict=True):
+                parts.append(tally(mask, group, n * slots).view(n, slots)[:, FIRST:-1] / count)
+            slots = FIRST + self.running.n_within(field) + 1
+            group = rows * slots + code.clamp(max=slots - 1)
+            for column in self.numeric:
+                values = x.values(column.name).double().masked_fill(~late, torch.nan)
+                means = statistics(values, group, n * slots).view(n, slots, 6)[:, FIRST:-1, MEAN]
+                parts.append(signed_log(means) if column.log else means)
         extra = torch.cat(parts, 1).masked_fill((x.lengths == 0).unsqueeze(1), 0)
         return torch.cat([self.running.features(x), finite(extra)], 1)
 
     def _timing(self, x: Sequences, moment: Tensor, first: Tensor, last: Tensor) -> list[Tensor]:
-        """Return recency, tenure, median gap, and the shares and rates of late events."""
+        """Return recency, tenure, median gap, shares and rates of late events, and the times since the last events."""
         n, rows, time = len(x), x.rows(), x.values("time")
         recency, tenure, span = (moment - last).double(), (moment - first).double(), (last - first).double()
         gaps = time.diff(prepend=time[:1]).double().masked_fill(x.steps() == 0, torch.nan)
@@ -121,18 +158,27 @@ class Handcrafted(nn.Module):
         windows = [tally(before_moment * k <= tenure[rows], rows, n) for k in LATE.values()]
         rates = [(1 + late).log() - (1 + count / k).log() for late, k in zip(windows, LATE.values(), strict=True)]
         shares = torch.stack([*late_in_span, *windows], 1) / count.clamp(min=1).unsqueeze(1)
-        return [signed_log(seconds), shares, torch.stack(rates, 1)]
+        places = x.lengths.cumsum(0) - x.lengths.clamp(max=torch.tensor(RECENT).to(x.device).unsqueeze(1))
+        since = torch.stack([(moment - at(time, place)).double() for place in places], 1) / (1e6 if self.clock else 1)
+        return [signed_log(seconds), shares, torch.stack(rates, 1), signed_log(since)]
 
     def _names(self) -> Iterator[str]:
         yield from ("time: recency", "time: tenure", "gap: median")
         yield from (f"time: share in last {part}" for part in LATE)
         yield from (f"time: {statistic} in {part} to moment" for statistic in ("share", "rate") for part in LATE)
+        yield from (f"time: since last {count}" for count in RECENT)
         for number in self.numeric:
             yield from (f"{number.name}: change", f"{number.name}: slope")
+        for number in self.numeric:
+            for count in RECENT:
+                yield from (f"{number.name}: {level} of last {count}" for level in ("mean", "std", "min", "max"))
         for column in self.categorical:
             yield from (f"{column.name}: {feature}" for feature in ("distinct", "entropy", "top share", "seen before"))
             conditions = self.running.conditions(column)
-            yield from (f"{condition}: share of late half" for condition in conditions[: self.frequent])
+            for part in ("late half", *(f"last {count}" for count in RECENT)):
+                yield from (f"{condition}: share of {part}" for condition in conditions[: self.frequent])
+            for number in self.numeric:
+                yield from (f"{number.name} where {condition}: late mean" for condition in conditions[: self.within])
 
 
 def _medians(values: Tensor, rows: Tensor, lengths: Tensor) -> Tensor:

@@ -31,7 +31,10 @@ class RunningHandcrafted(nn.Module):
       maximum and last value, and the share of events where it is missing;
     - for each categorical column: the shares of missing and of unknown values and of values that repeat the one of the
       event before; count and share of each frequent value; the mean of each numeric column over the events with that
-      value; and which frequent value the last event has.
+      value; and which frequent value the last event has;
+    - for the most frequent values among these: sample standard deviation, minimum, maximum and last of each numeric
+      column over the events with that value, and the time from the last of these events to the last of all, or the span
+      if there is none.
 
     Counts, sums and times are signed logs, `sign(v)·log(1 + |v|)`, in seconds for calendar times and otherwise in the
     unit of the times. Means, standard deviations, extremes and last values of a column are signed logs if the schema
@@ -47,9 +50,10 @@ class RunningHandcrafted(nn.Module):
         schema: The meaning of the columns.
         values: How many values of each categorical column have counts, shares and means, the most frequent first.
         frequent: For how many of these values a feature says whether the last event has it.
+        within: How many of these values have further statistics of each numeric column.
 
     Raises:
-        ConfigError: If `values` or `frequent` is negative.
+        ConfigError: If `values`, `frequent` or `within` is negative.
 
     Example:
         >>> from eventvec.schema import Numeric
@@ -66,19 +70,21 @@ class RunningHandcrafted(nn.Module):
     names: tuple[str, ...]
     dim: int
 
-    def __init__(self, schema: Schema, values: int = 200, frequent: int = 20) -> None:
+    def __init__(self, schema: Schema, values: int = 200, frequent: int = 20, within: int = 0) -> None:
         super().__init__()
-        at_least("values", values, 0)
-        at_least("frequent", frequent, 0)
-        self.values, self.frequent, self.clock = values, frequent, schema.clock
+        for name, number in (("values", values), ("frequent", frequent), ("within", within)):
+            at_least(name, number, 0)
+        self.values, self.frequent, self.within, self.clock = values, frequent, within, schema.clock
         self.numeric, self.categorical = schema.numeric, schema.categorical
         self.names = tuple(self._names())
         self.dim = len(self.names)
+        inner = [self.n_within(column) for column in self.categorical]
         n_added = 2 + sum(
-            2 + self.n_slots(column) + 2 * len(self.numeric) * self.n_values(column) for column in self.categorical
+            2 + self.n_slots(column) + 2 * len(self.numeric) * (self.n_values(column) - count)
+            for column, count in zip(self.categorical, inner, strict=True)
         )
-        self.sizes = (3 + len(self.categorical), n_added, 6 * (1 + len(self.numeric)))
-        self.width = 3 * sum(self.sizes) + self.dim
+        self.sizes = (3 + len(inner) + sum(inner), n_added, 6 * (1 + len(self.numeric) * (1 + sum(inner))))
+        self.width = 3 * sum(self.sizes) + self.dim + 6 * max(map(self.n_slots, self.categorical), default=0)
 
     def forward(self, x: Sequences) -> Tensor:
         """Return the features of each row, `(n, dim)` float32."""
@@ -122,6 +128,9 @@ class RunningHandcrafted(nn.Module):
         gap = torch.where(head, since_before[rows], time.diff(prepend=time[:1]).double())
         numbers = [x.values(column.name).double() for column in self.numeric]
         latest = [torch.where(known, old_latest[:, 0], first.double()), last.double(), rest]
+        moments = [statistics(values, rows, n).unsqueeze(1) for values in (gap, *numbers)]
+        old_times = old_latest[:, 3 + len(self.categorical) :].split([*map(self.n_within, self.categorical)], 1)
+        times = []
         moved = tally(gap != 0, rows, n)  # the first event ever, whose gap is NaN, is counted too
         added = [torch.stack([x.lengths, moved], 1)]
         for i, column in enumerate(self.categorical):
@@ -130,26 +139,33 @@ class RunningHandcrafted(nn.Module):
             previous = torch.where(head, old_latest[:, 3 + i].long()[rows], code.roll(1))
             pair = (code != MISSING) & (previous != MISSING)
             added += [torch.stack([tally(pair, rows, n), tally(pair & (code == previous), rows, n)], 1)]
-            group = rows * slots + code.clamp(max=slots - 1)
+            group, inner = rows * slots + code.clamp(max=slots - 1), slice(FIRST, FIRST + self.n_within(column))
             added.append(torch.bincount(group, minlength=n * slots).view(n, slots))
+            place = torch.full((n * slots,), -1, device=x.device)
+            place = place.scatter_reduce(0, group, torch.arange(len(group), device=x.device), "amax")
+            place = place.view(n, slots)[:, inner]
+            times.append(torch.where(place < 0, old_times[i], at(time, place).double()))
             for number in numbers:
+                moments.append(statistics(number, group, n * slots).view(n, slots, 6)[:, inner])
                 sums = number.new_zeros(n * slots).index_add(0, group, number.nan_to_num())
                 present = tally(~number.isnan(), group, n * slots)
-                added += [part.view(n, slots)[:, FIRST:-1] for part in (sums, present)]
-        moments = [statistics(values, rows, n) for values in (gap, *numbers)]
+                added += [part.view(n, slots)[:, inner.stop : -1] for part in (sums, present)]
         return torch.cat(
             [
-                torch.where(filled.unsqueeze(1), torch.stack(latest, 1), old_latest),
+                torch.where(filled.unsqueeze(1), torch.stack(latest, 1), old_latest[:, : len(latest)]),
+                *times,
                 old_added + torch.cat([part.double() for part in added], 1),
-                merged(old_moments.unflatten(1, (-1, 6)), torch.stack(moments, 1)).flatten(1),
+                merged(old_moments.unflatten(1, (-1, 6)), torch.cat(moments, 1)).flatten(1),
             ],
             1,
         )
 
     def _read(self, state: Tensor) -> Tensor:
         latest, added, moments = state.split(self.sizes, 1)
-        gap, *numbers = moments.unflatten(1, (-1, 6)).unbind(1)
+        moments, inner = moments.unflatten(1, (-1, 6)).tensor_split([1 + len(self.numeric)], 1)
+        gap, *numbers = moments.unbind(1)
         events, added = added[:, :2], added[:, 2:]
+        last_times = latest[:, 3 + len(self.categorical) :].split([*map(self.n_within, self.categorical)], 1)
         scale = 1e6 if self.clock else 1.0
         gaps = torch.stack([gap[:, MEAN], deviation(gap), gap[:, HIGH], gap[:, LAST]], 1)
         n = events[:, :1]
@@ -161,25 +177,32 @@ class RunningHandcrafted(nn.Module):
             levels = torch.stack([number[:, MEAN], deviation(number), *number[:, LOW:].unbind(1)], 1)
             parts += [signed_log(levels) if field.log else levels, (n - count) / n.clamp(min=1)]
         for i, column in enumerate(self.categorical):
-            values, slots = self.n_values(column), self.n_slots(column)
-            sizes = (2, slots, 2 * values * len(self.numeric))
+            values, slots, within = self.n_values(column), self.n_slots(column), self.n_within(column)
+            sizes = (2, slots, 2 * (values - within) * len(self.numeric))
             pairs, counts, of_numbers = added[:, : sum(sizes)].split(sizes, 1)
             added = added[:, sum(sizes) :]
             shares = counts / n.clamp(min=1)
             codes = torch.arange(FIRST, FIRST + min(values, self.frequent), device=state.device)
             parts += [shares[:, [MISSING, UNKNOWN]], pairs[:, 1:] / pairs[:, :1].clamp(min=1)]
             parts += [signed_log(counts[:, FIRST:-1]), shares[:, FIRST:-1]]
-            of_numbers = of_numbers.reshape(len(state), len(self.numeric), 2, values)
+            of_numbers = of_numbers.reshape(len(state), len(self.numeric), 2, values - within)
             for field, both in zip(self.numeric, of_numbers.unbind(1), strict=True):
                 sums, present = both.unbind(1)
-                means = sums / present.clamp(min=1)
-                parts.append(signed_log(means) if field.log else means)
-            parts.append(latest[:, 3 + i, None] == codes)
+                (of_value, inner) = inner.tensor_split([within], 1)
+                means = [of_value[..., MEAN], sums / present.clamp(min=1)]
+                levels = torch.cat([*means, deviation(of_value), *of_value[..., LOW:].unbind(-1)], 1)
+                parts.append(signed_log(levels) if field.log else levels)
+            start = torch.where(counts[:, FIRST : FIRST + within] > 0, last_times[i], latest[:, :1])
+            parts += [latest[:, 3 + i, None] == codes, signed_log((latest[:, 1:2] - start) / scale)]
         return finite(torch.cat([part.double() for part in parts], 1))
 
     def n_values(self, column: Categorical) -> int:
         """Return how many values of a column have features."""
         return min(self.values, len(column.values))
+
+    def n_within(self, column: Categorical) -> int:
+        """Return how many values of a column have further statistics of numbers."""
+        return min(self.within, self.n_values(column))
 
     def conditions(self, column: Categorical) -> list[str]:
         """Return a text such as `mcc=5411` for each value of a column that has features."""
@@ -196,12 +219,16 @@ class RunningHandcrafted(nn.Module):
                 yield f"{number.name}: {statistic}"
         for column in self.categorical:
             conditions = self.conditions(column)
+            inner = conditions[: self.within]
             yield from (f"{column.name}: {share}" for share in ("missing", "unknown", "repeated"))
             yield from (f"{condition}: count" for condition in conditions)
             yield from (f"{condition}: share" for condition in conditions)
             for number in self.numeric:
                 yield from (f"{number.name} where {condition}: mean" for condition in conditions)
+                for level in ("std", "min", "max", "last"):
+                    yield from (f"{number.name} where {condition}: {level}" for condition in inner)
             yield from (f"{condition}: last" for condition in conditions[: self.frequent])
+            yield from (f"{condition}: since" for condition in inner)
 
 
 def signed_log(values: Tensor) -> Tensor:

@@ -20,15 +20,19 @@ from eventvec.tables.times import Instant, instant
 
 MOST = 2000
 """The largest number of hand-crafted features that an evaluation computes, if the number of columns allows it."""
-VALUES = (100, 50, 20, 10, 5, 2, 1, 0)
-"""The numbers of values of a categorical column with features, of which the largest is taken that allows it."""
+SIZES = (
+    (200, 50), (100, 50), (100, 20), (50, 20), (50, 10), (20, 10), (20, 5), (10, 5), (10, 2), (10, 0), (5, 0), (2, 0),
+    (1, 0), (0, 0),
+)  # fmt: skip
+"""The numbers of values of a categorical column with counts, and among them with statistics of the numbers within; the
+first pair is taken that allows it."""
 
 
 def handcrafted_features(
-    data: Dataset, moment: Instant | Tensor | Array | None = None, values: int = 200, frequent: int = 20
+    data: Dataset, moment: Instant | Tensor | Array | None = None
 ) -> tuple[Array, tuple[str, ...]]:
-    """Return the hand-crafted features of each entity, `(n, dim)`, and their names; see `encoders.Handcrafted`."""
-    encoder = Handcrafted(data.schema, values=values, frequent=frequent)
+    """Return at most `MOST` hand-crafted features of each entity, `(n, dim)`, and their names; see `Handcrafted`."""
+    encoder, _ = bounded(Handcrafted, data.schema)
     return encode(encoder, with_moment(data, moment).sequences).numpy(), encoder.names
 
 
@@ -38,14 +42,15 @@ def bounded(kind: type[Aggregates] | type[Handcrafted], schema: Schema) -> tuple
     Of each categorical column, the most frequent values have features; no label says which.
     """
     whole = encoder = kind(schema)
-    for values in VALUES:
+    for values, within in SIZES:
         if encoder.dim <= MOST:
             break
-        encoder = kind(schema, values=values)
+        encoder = Aggregates(schema, values) if kind is Aggregates else Handcrafted(schema, None, values, within=within)
     if encoder is whole:
         return encoder, ""
+    inner = f", and those of numbers within values of {encoder.within}" if isinstance(encoder, Handcrafted) else ""
     return encoder, (
-        f"{kind.__name__} features are of the {encoder.values} most frequent values of each categorical column, "
+        f"{kind.__name__} features are of the {encoder.values} most frequent values of each categorical column{inner}: "
         f"{encoder.dim:,} instead of {whole.dim:,}."
     )
 

@@ -59,10 +59,12 @@ def _continued(encoder: RunningHandcrafted, rows: FlatRows, before: Value) -> Va
     gap = rows.head.where(since_state.take(rows.row), (rows.time - rows.before(rows.time)).cast(np.float64))
     numbers = [rows.columns[column.name].cast(np.float64) for column in encoder.numeric]
     latest = [known.where(_column(old_latest, 0), first.cast(np.float64)), last.cast(np.float64), rest]
+    moments = [_statistics(rows, stack([gap, *numbers], 1), rows.row, rows.n)]
+    times, n_times = list[Value](), 3 + len(encoder.categorical)
     moved = ~gap.equals(0.0)  # the first event ever, whose gap is missing, is counted too
     added = [stack([rows.lengths.cast(np.float64), _tally(rows, moved)], 1)]
     for i, column in enumerate(encoder.categorical):
-        code, slots = rows.columns[column.name], encoder.n_slots(column)
+        code, slots, within = rows.columns[column.name], encoder.n_slots(column), encoder.n_within(column)
         latest.append(rows.last(code).cast(np.float64))
         old = _column(old_latest, 3 + i).cast(np.int64)
         previous = rows.head.where(old.take(rows.row), rows.before(code))
@@ -73,22 +75,38 @@ def _continued(encoder: RunningHandcrafted, rows: FlatRows, before: Value) -> Va
         for number in numbers:
             missing = number.isnan()
             for values in (missing.where(0.0, number), (~missing).cast(np.float64)):
-                added.append(_sums(rows, values, group, slots).columns(FIRST, -1))
-    moments = _merged(old_moments.reshape(0, -1, 6), _statistics(rows, stack([gap, *numbers], 1)))
-    newest = rows.filled.unsqueeze(1).where(stack(latest, 1), old_latest)
-    return concat([newest, old_added + concat(added, 1), moments.reshape(0, n_moments)], 1)
+                added.append(_sums(rows, values, group, slots).columns(FIRST + within, -1))
+        if within:
+            times.append(_last_times(rows, group, slots, within, old_latest.columns(n_times, n_times + within)))
+            n_times += within
+        if within and numbers:
+            inner = _statistics(rows, stack(numbers, 1), group, rows.n * slots).reshape(-1, slots, len(numbers), 6)
+            inner = inner.columns(FIRST, FIRST + within).op("Transpose", perm=[0, 2, 1, 3])
+            moments.append(inner.reshape(0, len(numbers) * within, 6))
+    merged = _merged(old_moments.reshape(0, -1, 6), concat(moments, 1))
+    newest = rows.filled.unsqueeze(1).where(stack(latest, 1), old_latest.columns(0, len(latest)))
+    return concat([newest, *times, old_added + concat(added, 1), merged.reshape(0, n_moments)], 1)
 
 
-def _statistics(rows: FlatRows, values: Value) -> Value:
-    """Return `(rows, columns, 6)` count, mean, norm, minimum, maximum and last of `(events, columns)` values."""
+def _last_times(rows: FlatRows, group: Value, slots: int, within: int, before: Value) -> Value:
+    """Return `(rows, within)` the time of the last event with each value, of the state where there is no new one."""
+    places = rows.graph.places(rows.total)
+    place = places.scattered(rows.graph.filled(-1, np.int64, rows.n * slots), group, "max")
+    place = place.reshape(-1, slots).columns(FIRST, FIRST + within)
+    nothing = rows.graph.constant(np.zeros(1, rows.time.dtype))
+    return (place < 0).where(before, concat([rows.time, nothing], 0).take(place.at_least(0)).cast(np.float64))
+
+
+def _statistics(rows: FlatRows, values: Value, group: Value, groups: Value) -> Value:
+    """Return `(groups, columns, 6)` count, mean, norm, minimum, maximum and last of `(events, columns)` values."""
     graph, missing = rows.graph, values.isnan()
     present = (~missing).cast(np.float64)
-    group = missing.where(0, rows.row.unsqueeze(1))  # missing ones add nothing to the row where they are put
+    group = missing.where(0, group.unsqueeze(1))  # missing ones add nothing to the group where they are put
     filled = missing.where(0.0, values)
     width = values.op("Shape", dtype=np.int64, start=1, end=2).squeeze(0)
 
     def into(start: float, numbers: Value, reduction: str) -> Value:
-        return numbers.scattered(graph.filled(start, numbers.dtype, rows.n, width), group, reduction)
+        return numbers.scattered(graph.filled(start, numbers.dtype, groups, width), group, reduction)
 
     count = into(0, present, "add")
     some = count > 0.0
@@ -124,10 +142,11 @@ def _read(encoder: RunningHandcrafted, state: Value) -> Value:
     graph, end = state.graph, n_latest + n_added
     moments = [[_column(state, end + 6 * i + part) for part in range(6)] for i in range(1 + len(encoder.numeric))]
     gap, *numbers = moments
+    end, n_times, scale = end + 6 * len(moments), 3 + len(encoder.categorical), 1e6 if encoder.clock else 1.0
     n = state.columns(n_latest, n_latest + 1)
     times = stack([_column(state, 1) - _column(state, 0), gap[MEAN], _deviation(gap), gap[HIGH], gap[LAST]], 1)
     parts = [state.columns(n_latest, n_latest + 2).signed_log()]
-    parts.append((times / (1e6 if encoder.clock else 1.0)).signed_log())
+    parts.append((times / scale).signed_log())
     some = n.at_least(1.0)
     for field, number in zip(encoder.numeric, numbers, strict=True):
         count = number[COUNT]
@@ -136,19 +155,31 @@ def _read(encoder: RunningHandcrafted, state: Value) -> Value:
         parts += [levels.signed_log() if field.log else levels, (n - count.unsqueeze(1)) / some]
     place = n_latest + 2
     for i, column in enumerate(encoder.categorical):
-        values, slots = encoder.n_values(column), encoder.n_slots(column)
+        values, slots, within = encoder.n_values(column), encoder.n_slots(column), encoder.n_within(column)
         pairs, counts = state.columns(place, place + 2), state.columns(place + 2, place + 2 + slots)
         place += 2 + slots
         shares, repeated = counts / some, pairs.columns(1, 2) / pairs.columns(0, 1).at_least(1.0)
         parts += [shares.columns(0, FIRST), repeated]  # the shares of missing and of unknown values
         parts += [counts.columns(FIRST, -1).signed_log(), shares.columns(FIRST, -1)]
         for field in encoder.numeric:
-            sums, present = (state.columns(place + k * values, place + (k + 1) * values) for k in range(2))
-            place += 2 * values
-            means = sums / present.at_least(1.0)
-            parts.append(means.signed_log() if field.log else means)
+            others = values - within
+            sums, present = (state.columns(place + k * others, place + (k + 1) * others) for k in range(2))
+            place += 2 * others
+            within_codes = [sums / present.at_least(1.0)]
+            if within:
+                of_value = state.columns(end, end + 6 * within).reshape(-1, within, 6)
+                inner = [of_value.take(graph.constant(np.array(part)), axis=2) for part in range(6)]
+                within_codes = [inner[MEAN], *within_codes, _deviation(inner), *inner[LOW:]]
+                end += 6 * within
+            scaled = concat(within_codes, 1)
+            parts.append(scaled.signed_log() if field.log else scaled)
         codes = graph.constant(np.arange(FIRST, FIRST + min(values, encoder.frequent), dtype=np.float64))
         parts.append(state.columns(3 + i, 4 + i).equals(codes).cast(np.float64))
+        if within:
+            is_known, first = counts.columns(FIRST, FIRST + within) > 0.0, state.columns(0, 1)
+            start = is_known.where(state.columns(n_times, n_times + within), first)
+            parts.append(((state.columns(1, 2) - start) / scale).signed_log())
+            n_times += within
     return concat(parts, 1).at_most(LARGEST).at_least(-LARGEST).cast(np.float32)
 
 
