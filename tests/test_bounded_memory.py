@@ -17,8 +17,9 @@ import cases
 import eventvec as ev
 import make
 from eventvec import sequences
-from eventvec.encoders import Aggregates
-from eventvec.evaluation.features import handcrafted_features
+from eventvec.embedding import encode
+from eventvec.encoders import Aggregates, Codes, Handcrafted, codes
+from eventvec.evaluation.features import with_moment
 from eventvec.methods import revealed_order
 from eventvec.methods.declarations import usable_rows
 from eventvec.tables import describe, facts
@@ -55,8 +56,9 @@ USES = {
     "facts": facts,
     "all_equal": lambda data: all_equal(data.sequences),
     "fingerprint": lambda data: data[torch.arange(len(data)).flip(0)].fingerprint,
-    "handcrafted": handcrafted_features,
+    "handcrafted": lambda data: encode(Handcrafted(data.schema, None, 1, 1, 1), with_moment(data).sequences),
     "aggregates": lambda data: ev.embed(Aggregates(data.schema, 2), data),
+    "codes": lambda data: ev.embed(Codes(data.schema, 2, terms=20).fit(data.sequences), data),
     "distinct times": lambda data: count_times(data.sequences),
     "time windows": lambda data: TimeWindows(10.0**13).usable(data.sequences),
     "coles": learned("coles", views=SLICES),
@@ -71,6 +73,7 @@ def test_nothing_as_large_as_the_data_is_computed(monkeypatch: pytest.MonkeyPatc
     data = make.dataset(LENGTHS)
     monkeypatch.setattr(sequences, "BLOCK", ALL // 50)
     monkeypatch.setattr(revealed_order, "EVENTS", ALL // 50)
+    monkeypatch.setattr(codes, "SAMPLE", ALL // 50)
     USES[use](data[:20])  # what is measured once of a machine, such as its speed, has a size of its own
     with Largest() as largest:
         USES[use](data)

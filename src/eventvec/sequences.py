@@ -107,18 +107,18 @@ class Sequences:
         static = {name: values[rows] for name, values in self.static.items()}
         return replace(self, starts=self.starts[rows] + offset, lengths=length, static=static)
 
-    def blocks(self, per_row: int = 0) -> Iterator[builtins.slice]:
+    def blocks(self, per_row: int = 0, per_event: int = 1) -> Iterator[builtins.slice]:
         """Yield the positions of consecutive rows with at most about `BLOCK` events in all, but at least one row.
 
         What is computed from one block after the other takes memory for a block, however many rows there are. Numbers
-        that are computed for each row beside its events, `per_row`, count as events.
+        that are computed for each row, `per_row`, count as events, and an event counts as `per_event`.
 
         Example:
             >>> x = Sequences({}, torch.zeros(4).long(), torch.tensor([3, 1, 0, 5]))
             >>> list(x.blocks()), list(x.blocks(per_row=BLOCK // 2))
             ([slice(0, 4, None)], [slice(0, 1, None), slice(1, 3, None), slice(3, 4, None)])
         """
-        block = ((self.lengths + per_row).cumsum(0) - 1).clamp(min=0) // BLOCK
+        block = ((self.lengths * per_event + per_row).cumsum(0) - 1).clamp(min=0) // BLOCK
         counts = torch.unique_consecutive(block, return_counts=True)[1]
         for start, stop in pairwise([0, *counts.cumsum(0).tolist()]):
             yield slice(start, stop)

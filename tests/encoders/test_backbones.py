@@ -267,6 +267,7 @@ def test_folders_that_cannot_be_followed_are_refused(tmp_path: Path):
     assert LanguageEncoder(other, make.schema(), "code", lora=2, pooling="mean").pooling == "mean"
 
 
+@pytest.mark.usefixtures("bfloat16_everywhere")
 @pytest.mark.parametrize("kind", ["llama", "bert"])
 def test_attention_under_bfloat16_is_computed_in_float32_where_gradients_are(
     kind: str, monkeypatch: pytest.MonkeyPatch

@@ -14,15 +14,16 @@ import torch
 
 import eventvec as ev
 from commands import answer
-from eventvec.encoders import Compressed, RunningHandcrafted
+from eventvec.encoders import Codes, Compressed, Convolutions, RunningHandcrafted
 from eventvec.encoders.beside import WIDEST, sizes_beside
 from eventvec.encoders.interface import lineage_of
 from eventvec.methods.declarations import usable_rows
 from eventvec.schema import Categorical, Numeric, Schema
 from fits import Interrupted, change, coles, dataset, interrupt_after, labels, same, table, weights
+from updates import content, whole
 from updates import same as same_vectors
-from updates import whole
 
+EVERY: dict[str, Any] = {"beside": ["timing", "aggregates", "codes", "convolutions"], "epochs": 1, "batch_size": 8}
 BOTH: dict[str, Any] = {"beside": ("timing", "aggregates"), "components": 6, "batch_size": 8}
 
 
@@ -155,6 +156,61 @@ def test_an_encoder_without_a_state_reads_the_latest_events(tmp_path: Path) -> N
         ev.update(run, table(), tmp_path / "state.db")
     updated = ev.update(run, table(), tmp_path / "state.db", recent=30)
     np.testing.assert_allclose(updated.embeddings, run.embed(table()), atol=1e-5)
+
+
+def test_codes_and_convolutions_stand_beside_what_is_learned_and_are_stored(tmp_path: Path) -> None:
+    data = dataset()
+    run = ev.fit(coles(data), data, **EVERY, validation=0, out=tmp_path / "run")
+    z = run.embed(table())
+    assert list(z.parts) == ["learned", "timing", "aggregates", "codes", "convolutions"]
+    assert [end - start for start, end in (z.parts["codes"], z.parts["convolutions"])] == [64, 96]
+    x = data.sequences
+    for name, part in (("codes", Codes(data.schema)), ("convolutions", Compressed(Convolutions(data.schema), 96))):
+        expected = part.fit(x)(x)
+        np.testing.assert_allclose(z.values[:, slice(*z.parts[name])], expected, atol=1e-4)
+    loaded = ev.load(tmp_path / "run")
+    assert np.array_equal(loaded.embed(table()), z)
+    assert loaded.info["beside"]["codes"] == {"components": 64, "terms": 2048}
+    assert loaded.info["beside"]["convolutions"] == {"components": 96, "window": 256}
+    refused = {"'beside.codes.directions' as": ("codes.terms", 2**50), "must be at least 1": ("convolutions.window", 0)}
+    for message, (place, value) in refused.items():
+        change(tmp_path / "run" / "run.json", f"beside.{place}", value)
+        with pytest.raises(ev.CheckpointError, match=message):
+            ev.load(tmp_path / "run")
+
+
+def test_codes_continue_in_updates_and_most_of_their_counts_take_no_space(tmp_path: Path) -> None:
+    run = ev.fit(coles(dataset()), dataset(), epochs=1, batch_size=8, beside=["codes"])
+    events = table().sort("t", "id")
+    batch = np.sort(np.random.default_rng(0).integers(0, 3, len(events)))
+    for number in range(3):
+        updated = ev.update(run, events.filter(batch == number), tmp_path / "state.db")
+    assert same_vectors(updated, whole(run, events))
+    dense = 4 * (8 + 2048 + 1)
+    assert max(len(row[-1]) for row in content(tmp_path / "state.db")) < dense / 4
+    again = ev.update(run, events.filter(batch == 2), tmp_path / "state.db")
+    assert np.array_equal(again.embeddings, updated.embeddings)
+
+
+def test_convolutions_have_no_state_but_a_window_of_recent_events(tmp_path: Path) -> None:
+    run = ev.fit(coles(dataset()), dataset(), epochs=1, batch_size=8, beside=["codes", "convolutions"])
+    with pytest.raises(ev.ConfigError, match="the encoder Joined cannot continue exactly from a stored state; with re"):
+        ev.update(run, table(), tmp_path / "state.db")
+    early = pl.col("t") < 20
+    ev.update(run, table().filter(early), tmp_path / "state.db", recent=30)
+    updated = ev.update(run, table().filter(~early), tmp_path / "state.db", recent=30)
+    np.testing.assert_allclose(updated.embeddings, run.embed(table()), atol=1e-4)  # the window holds all events
+
+
+def test_series_have_convolutions_but_no_codes() -> None:
+    series = ev.read(table().drop("code"), key="id", time="t", numeric=["amount"])
+    method = coles(series)
+    start = weights(method)
+    with pytest.raises(ev.ConfigError, match="codes needs a categorical column or a list column"):
+        ev.fit(method, series, epochs=1, beside=["codes"])
+    assert same(weights(method), start)  # refused before the training
+    run = ev.fit(method, series, epochs=1, batch_size=8, beside=["convolutions"])
+    assert run.embed(series).parts == {"learned": (0, 8), "convolutions": (8, 104)}
 
 
 def test_entities_without_events_and_any_order_of_entities(run: ev.Run) -> None:

@@ -8,7 +8,7 @@ import torch
 
 import make
 from eventvec.embedding import encode
-from eventvec.encoders import Handcrafted, RunningHandcrafted
+from eventvec.encoders import Codes, Handcrafted, Joined, RunningHandcrafted
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
 from eventvec.updating.entity_state import choose_state
@@ -39,6 +39,23 @@ def test_rows_with_a_stored_state_continue_and_others_begin_anew(
     vectors = states.read(states.advance(second, known, stored))
     whole, alone = encode(encoder, data.sequences), encode(encoder, second)
     assert torch.allclose(vectors, torch.where(torch.from_numpy(known)[:, None], whole, alone), atol=1e-6)
+
+
+def test_sparse_states_are_a_mask_and_the_numbers_that_are_not_0() -> None:
+    data = make.dataset([5, 0, 3, 9, 1])
+    encoder = Joined({"learned": make.encoder("gru"), "codes": Codes(data.schema, 3, terms=50).fit(data.sequences)})
+    states = choose_state(encoder, data, None)
+    assert states.kind == "sparse state"
+    first, second = halves(data.sequences)
+    known = np.ones(5, bool)
+    stored = states.advance(second, known, states.advance(first, ~known, []))
+    dense = encoder.state(data.sequences).detach()
+    numbers = (dense != 0).sum(1)
+    assert [len(state) for state in stored] == (4 * numbers + -(-(8 + 50 + 1) // 8)).tolist()
+    packed = np.frombuffer(stored[3][8:], "<f4")
+    np.testing.assert_allclose(packed, dense[3][dense[3] != 0].numpy(), atol=1e-6)
+    torch.testing.assert_close(states.read(stored), encode(encoder, data.sequences))
+    assert choose_state(make.encoder("gru"), data, None).kind == "state"
 
 
 def test_the_latest_events_are_kept_bit_by_bit() -> None:

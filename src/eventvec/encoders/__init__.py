@@ -11,6 +11,8 @@
     aggregates     the aggregates of the CoLES paper, an encoder without parameters
     handcrafted    features of timing, numbers and categories, an encoder without parameters
     running        those of them that continue exactly from a stored state
+    codes          codes, pairs of codes and codes with numbers, as directions of a matrix of terms
+    convolutions   random convolutions over the latest events
     compressed     features on one scale, and their principal components
     joined         the vectors of several encoders side by side
     beside         what a run's vector may have beside the learned part
@@ -29,8 +31,10 @@ from typing import Any
 
 from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.at_places import CrossAttention, KernelMean
+from eventvec.encoders.codes import Codes
 from eventvec.encoders.compressed import Compressed
 from eventvec.encoders.convolution import TemporalConvolution
+from eventvec.encoders.convolutions import Convolutions
 from eventvec.encoders.event_encoder import EventEncoder
 from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.encoders.heads import GatedHead, PlainHead
@@ -77,7 +81,9 @@ __all__ = [
     "GRU",
     "LSTM",
     "Aggregates",
+    "Codes",
     "Compressed",
+    "Convolutions",
     "CrossAttention",
     "Encoder",
     "EventEncoder",

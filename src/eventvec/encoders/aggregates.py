@@ -156,15 +156,18 @@ def finite(values: Tensor) -> Tensor:
     return values.clamp(-limit, limit).float()
 
 
-def by_blocks(x: Sequences, width: int, dim: int, function: Callable[[Sequences, slice], Tensor]) -> Tensor:
+def by_blocks(
+    x: Sequences, width: int, dim: int, function: Callable[[Sequences, slice], Tensor], per_event: int = 1
+) -> Tensor:
     """Return `(n, dim)` float32 on the device of the rows, from a function of consecutive rows that fit into memory.
 
-    A block has about `sequences.BLOCK` intermediate numbers, `width` for each row, and events in all, but at least one
-    row; the function also gets the places of its rows. On devices without float64 (mps) the rows are moved to the CPU.
+    A block has about `sequences.BLOCK` intermediate numbers in all, `width` for each row and `per_event` for each
+    event, but at least one row; the function also gets the places of its rows. On devices without float64 (mps) the
+    rows are moved to the CPU.
     """
     device = x.device
     x = x.to("cpu") if device.type == "mps" else x
     results = torch.zeros(len(x), dim, device=x.device)
-    for block in x.blocks(per_row=width):
+    for block in x.blocks(width, per_event):
         results[block] = function(x[block], block)
     return results.to(device)

@@ -93,6 +93,7 @@ class Compressed(nn.Module):
         """Return the encoder itself, after means, scales and components were computed from rows, in float64.
 
         Of more than 50,000 rows, or of rows with more than 2^27 features in all, as many are read, at even distances.
+        If the other encoder has a `fit`, it is called with the same rows first.
 
         Raises:
             DataError: If there are fewer than two rows.
@@ -100,7 +101,10 @@ class Compressed(nn.Module):
         count = min(len(x), ROWS, max(NUMBERS // len(self.mean), 2))
         if count < 2:
             raise DataError(f"means and components need at least 2 rows, got {len(x)}")
-        features = self.encoder(x[torch.arange(count, device=x.device) * len(x) // count]).cpu()
+        x = x[torch.arange(count, device=x.device) * len(x) // count]
+        if callable(fit := getattr(self.encoder, "fit", None)):
+            fit(x)
+        features = self.encoder(x).cpu()
         varies = features.amax(0) > features.amin(0)
         mean = _total(features, lambda block: block.sum(0)) / count
         variance = _total(features, lambda block: (block - mean).square().sum(0)) / count

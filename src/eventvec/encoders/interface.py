@@ -114,6 +114,7 @@ class Capabilities:
         read: Returns `(n, dim)` the embedding of each state. With `state`, the encoder continues exactly.
         beginnings: Returns `(m, dim)` the embeddings of the first events of rows, from the rows, `(m,)` the row of each
             and `(m,)` the number of events of each; every row is read once.
+        sparse: Whether most numbers of a state are 0, so that stores keep the others with their places.
         stored_dim: k, which an encoder needs whose states stand beside those of others in `Joined`.
         at: Returns `(n, ..., dim)` from rows and encoded places, if the vectors depend on a place.
         joins: Whether it distinguishes the second of two joined rows from the first.
@@ -131,6 +132,7 @@ class Capabilities:
     state: Callable[..., Tensor] | None = None
     read: Callable[..., Tensor] | None = None
     beginnings: Callable[[Sequences, Tensor, Tensor], Tensor] | None = None
+    sparse: bool = False
     stored_dim: int | None = None
     at: Callable[[Sequences, Tensor], Tensor] | None = None
     joins: bool = False

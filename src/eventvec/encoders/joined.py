@@ -70,6 +70,11 @@ class Joined(nn.Module):
         """The size of a state."""
         return sum(self._stored_dims())
 
+    @property
+    def sparse(self) -> bool:
+        """Whether the states of a part are mostly 0."""
+        return any(capabilities(encoder).sparse for encoder in self._each())
+
     def read(self, state: Tensor) -> Tensor:
         """Return `(n, dim)` the vectors of states."""
         states = state.split(self._stored_dims(), 1)

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.config import Table, build_method
-from eventvec.encoders.beside import BESIDE
-from eventvec.encoders.compressed import Compressed
+from eventvec.encoders.beside import BESIDE, Beside
 from eventvec.errors import CheckpointError, ConfigError, nearest
 from eventvec.methods.declarations import Method
 from eventvec.schema import Schema
@@ -91,7 +90,7 @@ def build(path: Path, config: Table, schema: Schema, tensors: Mapping[str, Tenso
 
 def build_beside(
     path: Path, sizes: Mapping[str, Mapping[str, int | None]], schema: Schema, tensors: Mapping[str, Tensor]
-) -> dict[str, Compressed]:
+) -> dict[str, Beside]:
     """Return the parts that stand beside the learned one, with their tensors.
 
     Args:
@@ -115,7 +114,7 @@ def build_beside(
     return {name: part.eval() for name, part in parts.items()}
 
 
-def tensors_beside(parts: Mapping[str, Compressed]) -> dict[str, Tensor]:
+def tensors_beside(parts: Mapping[str, Beside]) -> dict[str, Tensor]:
     """Return the tensors of the parts beside the learned one, by their names in a run folder.
 
     Example:

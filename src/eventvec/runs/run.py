@@ -23,7 +23,8 @@ from torch import nn
 from eventvec.config import Table
 from eventvec.dataset import Dataset, text_column
 from eventvec.embedding import Progress, embed, encode
-from eventvec.encoders import Compressed, Encoder, Joined
+from eventvec.encoders import Encoder, Joined
+from eventvec.encoders.beside import Beside
 from eventvec.encoders.interface import Lineage, attach_lineage
 from eventvec.errors import CheckpointError, ConfigError, DataError, shown
 from eventvec.files import path_only, write_text
@@ -87,7 +88,7 @@ class Run:
     info: Mapping[str, Any]
     path: Path | None = None
     notes: tuple[str, ...] = ()
-    beside: Mapping[str, Compressed] = field(default_factory=dict)
+    beside: Mapping[str, Beside] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         place = f" in {self.path}" if self.path else ""

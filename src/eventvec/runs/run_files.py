@@ -61,9 +61,10 @@ class _Facts(BaseModel, extra="allow"):
 
 
 class _Format(BaseModel):
-    """The version of a run folder, on which the rest of a `run.json` depends."""
+    """The version and the kind of a run folder, on which the rest of a `run.json` depends."""
 
     format: int
+    kind: str = "run"
 
 
 class _Info(BaseModel, extra="allow"):
@@ -111,8 +112,12 @@ def read_info(path: Path) -> dict[str, Any]:
     """Return a run's `run.json`."""
     text = _contents(path / "run.json", f"{path} is not a run folder: it has no run.json")
     try:
-        format_ = _Format.model_validate_json(text).format
-        if format_ > FORMAT:
+        head = _Format.model_validate_json(text)
+        if head.kind == "predictor":
+            raise CheckpointError(
+                f"{path} holds a predictor; load it: ev.EventClassifier.load(path) or ev.EventRegressor.load(path)"
+            )
+        if (format_ := head.format) > FORMAT:
             raise CheckpointError(f"{path} has format {format_}; this eventvec reads up to {FORMAT}: upgrade eventvec")
         info = _Info.model_validate_json(text)
         return (_Finished.model_validate_json(text) if info.finished else info).model_dump(
@@ -120,6 +125,14 @@ def read_info(path: Path) -> dict[str, Any]:
         )
     except ValidationError as error:
         raise CheckpointError(f"{path}/run.json is damaged: {misfit(error)}") from error
+
+
+def is_predictor(path: Path) -> bool:
+    """Return whether a folder holds a predictor, see `predicting.predictor_files`."""
+    try:
+        return _Format.model_validate_json((path / "run.json").read_bytes()).kind == "predictor"
+    except (OSError, ValueError):
+        return False
 
 
 def read_config(path: Path) -> Table:

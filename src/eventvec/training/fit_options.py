@@ -51,12 +51,15 @@ class FitOptions:
             float32, and so do products that are too small to gain from bfloat16. A CPU without instructions for
             bfloat16 refuses it.
         seed: The seed of everything random.
-        beside: What the vectors of the run have beside the learned part: `timing`, `aggregates`, or both; an empty list
-            for nothing. By default both for `coles` by name or in tables, and nothing otherwise. Timing has
-            standardised features of the times and of the number of events. Aggregates are hand-crafted features of all
-            columns, or their principal components if there are more than 256. Their means, scales and components are
-            computed after the training from all entities with events that are not held out, those that the method
-            cannot use included, and do not count as time of the training. Training further leaves them out.
+        beside: What the vectors of the run have beside the learned part: any of `timing`, `aggregates`, `codes` and
+            `convolutions`; an empty list for nothing. By default timing and aggregates for `coles` by name or in
+            tables, and nothing otherwise. Timing has standardised features of the times and of the number of events.
+            Aggregates are hand-crafted features of all columns, or their principal components if there are more than
+            256. Codes are components of how often codes, pairs of codes and codes with numbers occur, see
+            `encoders.Codes`. Convolutions are components of how the latest 256 events respond to random kernels, see
+            `encoders.Convolutions`; with them, `update` needs `recent`. Means, scales and components are computed
+            after the training from all entities with events that are not held out, those that the method cannot use
+            included, and do not count as time of the training. Training further leaves them out.
         components: The number of principal components of `aggregates`, if there are more than 256 of them.
         checkpoint_every: The number of steps between two checkpoints of a run folder.
 
@@ -122,7 +125,7 @@ class FitOptions:
             if (value := values[name]) not in accepted and (name, value) != ("keep", None):
                 wrong.append(f"{name} {value!r} is not known; {nearest(str(value), accepted)}")
         if isinstance(self.beside, str) or not isinstance(self.beside, Sequence):
-            wrong.append(f"beside must be a list of {' and '.join(BESIDE)}, or of one of them, got {self.beside!r}")
+            wrong.append(f"beside must be a list of parts among {', '.join(BESIDE)}, got {self.beside!r}")
         else:
             unknown = [part for part in self.beside if part not in list(BESIDE)]
             wrong += [f"beside {part!r} is not known; {nearest(str(part), BESIDE)}" for part in unknown]

@@ -165,6 +165,7 @@ def train(
     x = data.sequences.to(place)
     if options.beside and "time" not in x.columns:
         raise DataError("beside needs events with times, and the data have none; leave it out")
+    sizes_beside(data.schema, options.beside, options.components)  # refuses a part without its columns before training
     entity = entities_of_rows(data, x.device)
     training, held_out, notes = split(method, x, options, entity)
     notes = (*time_notes, *notes, *order_notes(method, data.schema, x[training]))

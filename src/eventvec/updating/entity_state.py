@@ -19,7 +19,7 @@ from eventvec.embedding import encode
 from eventvec.encoders.interface import Encoder, capabilities
 from eventvec.errors import ConfigError, DataError
 from eventvec.schema import KNOWN, Schema
-from eventvec.sequences import Sequences, join
+from eventvec.sequences import Array, Sequences, join
 from eventvec.tables.embeddings import NO_TIME
 from eventvec.views.cuts import known_in_order
 
@@ -72,12 +72,11 @@ class _Continued(nn.Module):
 
 
 class RecurrentStates:
-    """The encoder's state after the last event, as float32."""
-
-    kind = "state"
+    """The encoder's state after the last event, as float32; a sparse one as a mask and the numbers that are not 0."""
 
     def __init__(self, encoder: Updatable, x: Sequences) -> None:
-        self.encoder, self.dim = encoder, int(encoder.dim)
+        self.encoder, self.dim, self.sparse = encoder, int(encoder.dim), capabilities(encoder).sparse
+        self.kind = "sparse state" if self.sparse else "state"
         self.device = next((weight.device for weight in encoder.parameters()), torch.device("cpu"))
         self.empty = x.slice(*torch.zeros(3, 1, dtype=torch.int64))
 
@@ -98,8 +97,12 @@ class RecurrentStates:
         rows = replace(x, static={"state": initial.to(x.device)})
         states = encode(_Continued(self.encoder, initial.shape[1]), rows)
         values = np.ascontiguousarray(states.numpy(), "<f4")
-        packed: list[bytes] = values.view(f"V{4 * values.shape[1]}")[:, 0].tolist()
-        return packed
+        if not self.sparse:
+            return _each_row(values)
+        present = values.view("<u4") != 0
+        ends, numbers = [0, *(4 * present.sum(1).cumsum()).tolist()], values[present].tobytes()
+        masks = _each_row(np.packbits(present, axis=1))
+        return [mask + numbers[a:b] for mask, (a, b) in zip(masks, pairwise(ends), strict=True)]
 
     def read(self, states: list[bytes]) -> Tensor:
         """Return `(n, dim)` the embeddings of states."""
@@ -107,7 +110,21 @@ class RecurrentStates:
             return self.encoder.read(self._tensor(states).to(self.device)).float().cpu()
 
     def _tensor(self, states: list[bytes]) -> Tensor:
-        return torch.from_numpy(np.frombuffer(b"".join(states), "<f4").astype(np.float32)).view(len(states), -1)
+        if not self.sparse:
+            return torch.from_numpy(np.frombuffer(b"".join(states), "<f4").astype(np.float32)).view(len(states), -1)
+        dim = capabilities(self.encoder).stored_dim or 0
+        size = -(-dim // 8)
+        masks = np.frombuffer(b"".join(state[:size] for state in states), np.uint8).reshape(len(states), size)
+        values = np.zeros((len(states), dim), np.float32)
+        numbers = np.frombuffer(b"".join(state[size:] for state in states), "<f4")
+        values[np.unpackbits(masks, axis=1, count=dim).astype(bool)] = numbers
+        return torch.from_numpy(values)
+
+
+def _each_row(values: Array) -> list[bytes]:
+    """Return the bytes of each row of an array `(n, k)`."""
+    rows: list[bytes] = np.ascontiguousarray(values).view(f"V{values.itemsize * values.shape[1]}")[:, 0].tolist()
+    return rows
 
 
 class RecentEvents:
@@ -149,7 +166,7 @@ class RecentEvents:
         for name in names:
             records[name] = window.values(name).numpy()
         ends, packed = [0, *(sizes.cumsum(0) * self.record.itemsize).tolist()], records.tobytes()
-        prefixes: list[bytes] = np.ascontiguousarray(vectors).view(f"V{self.prefix}")[:, 0].tolist()
+        prefixes = _each_row(vectors)
         return [prefix + packed[a:b] for prefix, (a, b) in zip(prefixes, pairwise(ends), strict=True)]
 
     def read(self, states: list[bytes]) -> Tensor:
