@@ -10,10 +10,11 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from eventvec.errors import ConfigError, DataError
-from eventvec.evaluation import Unfinished, measure, models, score_features, scoring, target
+from eventvec.evaluation import Unfinished, fold_scores, measure, models, score_features, scoring, target
 from eventvec.evaluation.folds import cross_validation
 from eventvec.evaluation.models import Job
 from eventvec.evaluation.result import Evaluation
+from eventvec.evaluation.stacking import TREES, heads_of, inner_folds, out_of_fold, weighted
 from eventvec.statistics.intervals import cross_validation_half_width
 
 
@@ -63,7 +64,7 @@ def test_all_models_and_features_get_the_same_rows(monkeypatch):
         return model
 
     monkeypatch.setattr(scoring, "chosen_models", lambda task, names: (["a", "b"], []))
-    monkeypatch.setattr(scoring, "predict", lambda job, name: recording(name)(job))
+    monkeypatch.setattr(fold_scores, "predict", lambda job, name: recording(name)(job))
     monkeypatch.setattr(Evaluation, "deciding", property(lambda self: {each.features: each for each in self.results}))
     score_features(
         {"embedding": np.c_[sets["embedding"], index], "aggregates": np.c_[sets["aggregates"], index][:, 1:]},
@@ -71,7 +72,7 @@ def test_all_models_and_features_get_the_same_rows(monkeypatch):
         fractions=(0.5, 1.0),
         num_threads=1,  # so that the rows are recorded in the order of the folds
     )
-    assert list(rows) == [(width, name) for width in (7, 4, 3) for name in ("a", "b")]  # the most work first
+    assert list(rows) == [(width, name) for width in (4, 3, 7) for name in ("a", "b")]  # single sets first
     first, *others = rows.values()
     assert all(other == first for other in others)
     full, half = first[:5], first[5:]
@@ -93,6 +94,42 @@ def test_differences_are_paired_over_the_folds():
         assert row["difference"].half_width == pytest.approx(half)
     pairs = {("embedding", "aggregates"), ("both", "aggregates"), ("both", "embedding")}
     assert {(row["a"], row["b"]) for row in rows} == pairs
+
+
+@pytest.mark.parametrize("task", ["binary", "numeric"])
+def test_fused_sets_are_stacks_of_the_models_of_both(task):
+    sets, y = problem()
+    sets = {"embedding": sets["embedding"], "handcrafted": sets["aggregates"]}
+    labels = y if task == "binary" else y + np.random.default_rng(0).normal(size=len(y))
+    found = score_features(sets, labels, folds=3, seed=7)
+    again = {"handcrafted": sets["handcrafted"], "again": sets["handcrafted"]}
+    for name, parts in (("embedding_handcrafted", sets), ("handcrafted_again", again)):
+        expected = []
+        for train, test in cross_validation(target(labels), 3, None, 7):
+            jobs = {
+                part: Job(
+                    task,
+                    2 * (task == "binary"),
+                    x[train],
+                    labels[train] * 1,
+                    x[test],
+                    7 + (part == "again"),
+                    num_threads=1,
+                )
+                for part, x in parts.items()
+            }
+            folds = inner_folds(next(iter(jobs.values())))
+            results = {
+                (part, head): out_of_fold(job, head, folds)
+                for part, job in jobs.items()
+                for head in heads_of(task)
+                if part != "again" or head == TREES
+            }
+            together = weighted(jobs, results, folds).predict({part: job.test for part, job in jobs.items()})
+            expected.append(measure(task, labels[test], together)[0])
+        assert found.basis.get(name, "stacked").main.values == pytest.approx(expected)
+    fixed = score_features(sets, labels, folds=3, models=["lightgbm"])
+    assert "handcrafted_again" not in {row["features"] for row in fixed.rows}
 
 
 def test_one_set_of_features_has_no_differences():
@@ -149,7 +186,7 @@ def test_without_lightgbm_its_rows_are_absent_and_a_note_says_how_to_get_them(mo
     sets, y = problem()
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     evaluation = score_features(sets, y)
-    assert {head for row in evaluation.rows for head in row["weights"]} == {"logistic_regression"}
+    assert {head.split(", ")[-1] for row in evaluation.rows for head in row["weights"]} == {"logistic_regression"}
     reason = "model stacked is without boosted trees: needs lightgbm: pip install 'eventvec[eval]'"
     assert any(reason in note for note in evaluation.notes)
     knn = score_features(sets, y, models=["lightgbm", "knn"])
@@ -164,7 +201,7 @@ def test_progress_names_what_is_running():
     calls = []
     score_features(sets, y, models=["knn"], progress=lambda *call: calls.append(call))
     assert [call[:2] for call in calls] == [(i, 15) for i in range(16)]
-    assert calls[0][2] == "both, fold 1"
+    assert calls[-1][2] == "both, fold 5"
     assert {call[2].partition(",")[0] for call in calls} == {"both", "embedding", "aggregates"}
 
 
@@ -178,10 +215,11 @@ def test_ctrl_c_gives_what_is_finished():
     with pytest.raises(Unfinished) as stopped:
         score_features(sets, y, models=["knn"], num_threads=1, progress=stop)
     answer = stopped.value.answer
-    assert [row["features"] for row in answer.rows] == ["both"]
-    assert answer.verdict[-1] == "Interrupted before these were scored: embedding, aggregates."
+    first, *others = sorted(sets, key=lambda name: -sets[name].shape[1])
+    assert [row["features"] for row in answer.rows] == [first]
+    assert answer.verdict[-1] == f"Interrupted before these were scored: {others[0]}, both."
     whole = score_features(sets, y, models=["knn"])
-    assert answer.rows[0] == whole.row(features="both")
+    assert answer.rows[0] == whole.row(features=first)
 
     def stop_at_once(done, total, name):
         raise KeyboardInterrupt

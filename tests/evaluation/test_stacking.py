@@ -11,7 +11,7 @@ from sklearn.metrics import log_loss
 from eventvec.evaluation import stacking
 from eventvec.evaluation.fitted import probabilities
 from eventvec.evaluation.models import Job, linear, linear_model
-from eventvec.evaluation.stacking import TREES, Stacked, inner_folds, stacked
+from eventvec.evaluation.stacking import TREES, Inside, Stacked, inner_folds, needed, stacked, summed, weigh, weighted
 
 CLASSES = {"binary": 2, "multiclass": 3, "numeric": 0}
 
@@ -43,7 +43,7 @@ def test_the_weights_are_the_best_of_a_grid(task):
     job = problem(task)
     folds = inner_folds(job)
     rows = np.concatenate([held_out for _, held_out in folds])
-    inside = [stacking._out_of_fold(job, head, folds)[0] for head in (TREES, "logistic_regression")]
+    inside = [stacking.out_of_fold(job, head, folds)[0] for head in (TREES, "logistic_regression")]
     logits = np.stack([stacking._logits(task, each) for each in inside], 1)
     weights, offset = stacking._weights(job, logits, rows)
 
@@ -60,7 +60,7 @@ def test_numbers_have_the_weights_of_least_squares():
     job = problem("numeric")
     folds = inner_folds(job)
     rows = np.concatenate([held_out for _, held_out in folds])
-    inside = np.stack([stacking._out_of_fold(job, head, folds)[0] for head in (TREES, "ridge")], 1)
+    inside = np.stack([stacking.out_of_fold(job, head, folds)[0] for head in (TREES, "ridge")], 1)
     weights, offset = stacking._weights(job, inside, rows)
 
     def loss(pair: tuple[float, float]) -> float:
@@ -143,3 +143,51 @@ def test_weights_of_rows_count_as_repeated_rows():
     rows = np.repeat(np.arange(300), counts)
     again = stacking._weights(Job("binary", 2, job.x, job.y, job.test), logits[rows], rows)
     np.testing.assert_allclose(one[0], again[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("task", CLASSES)
+def test_the_best_models_out_of_fold_are_kept(task):
+    job, noise = problem(task), np.random.default_rng(1).normal(size=(300, 4))
+    jobs = {"noise": Job(task, job.classes, noise, job.y, noise, num_threads=1), "line": job}
+    folds = inner_folds(job)
+    cells = list(product(jobs, [linear(task), TREES]))
+    results = {(name, head): stacking.out_of_fold(jobs[name], head, folds) for name, head in cells}
+    best = weighted(jobs, results, folds, most=2)
+    assert best.inside is not None
+    assert set(best.inside.logits) == {("line", linear(task)), ("line", TREES)}
+    everything = weighted(jobs, results, folds)
+    assert everything.inside is not None
+    assert set(everything.inside.logits) == set(cells)
+    np.testing.assert_array_equal(np.sort(best.inside.rows), np.arange(300))
+
+
+def test_predictions_inside_are_those_that_the_weights_are_learned_from():
+    together = stacked({"x": problem()})
+    assert together.inside is not None
+    job = problem()
+    loss = log_loss(
+        job.y[together.inside.rows], summed("binary", together.inside.logits, together.weights, together.offset, 300)
+    )
+    assert loss < log_loss(job.y, np.full(300, job.y.mean()))
+    assert weigh(job, together.inside, list(together.inside.logits))[0] == together.weights
+
+
+@pytest.mark.parametrize("task", CLASSES)
+def test_models_that_add_no_likelihood_are_left_out(task):
+    """By Akaike's criterion, against the sum over rows of the surprise of the predictions with the best weights."""
+    job, rng = problem(task), np.random.default_rng(1)
+    size = (300, 3) if task == "multiclass" else 300
+    signal = problem(task, seed=0).x[:, 0] + rng.normal(size=300)
+    good = np.stack([-2 * signal, 0 * signal, 2 * signal], 1) if task == "multiclass" else 2 * signal
+    logits = {("noise", "a"): 1e-3 * rng.normal(size=size), ("line", "a"): good, ("noise", "b"): rng.normal(size=size)}
+    inside = Inside(np.arange(300), logits)
+    assert needed(job, inside) == [("line", "a")]
+    weights, offset = weigh(job, inside, [("line", "a")])
+    predicted = summed(task, logits, weights, offset, 300)
+    slow = {
+        "binary": lambda i: -np.log(predicted[i] if job.y[i] else 1 - predicted[i]),
+        "multiclass": lambda i: -np.log(predicted[i, job.y[i]]),
+        "numeric": lambda i: 0.5 * np.log(np.mean((job.y - predicted) ** 2)),
+    }[task]
+    expected = sum(slow(i) for i in range(300))
+    assert stacking._surprise(job, inside, [("line", "a")]) == pytest.approx(expected, rel=1e-9)

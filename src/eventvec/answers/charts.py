@@ -48,6 +48,7 @@ KNOWN = {
     "embedding: learned": Look(CYAN, "o"),
     "handcrafted": Look(ORANGE, "s"),
     "embedding_handcrafted": Look(PURPLE, "D"),
+    "handcrafted_again": Look(ORANGE, "D"),
     "aggregates": Look(GREEN, "s"),
     "both": Look(OLIVE, "D"),
     "earlier_labels": Look(PINK, "s"),

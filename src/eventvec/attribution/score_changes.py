@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from eventvec.evaluation.fold_scores import STACKED
 from eventvec.evaluation.folds import Split, apart, cross_validation
 from eventvec.evaluation.metrics import measure
 from eventvec.evaluation.models import Job, decided, predict
 from eventvec.evaluation.parallel import side_by_side
 from eventvec.evaluation.protocols import Protocol
 from eventvec.evaluation.resampled_scores import replicates
-from eventvec.evaluation.scoring import STACKED
 from eventvec.evaluation.stacking import stacked
 from eventvec.evaluation.task import Target
 from eventvec.sequences import Array

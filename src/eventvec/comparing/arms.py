@@ -10,7 +10,7 @@ from eventvec.config import Table
 from eventvec.encoders import ENCODERS
 from eventvec.errors import ConfigError, nearest, shown
 from eventvec.evaluation.part_sets import is_part
-from eventvec.evaluation.result import TOGETHER
+from eventvec.evaluation.result import MADE
 from eventvec.methods import METHODS
 from eventvec.parts import load_installed
 from eventvec.runs import Run, check_run, load
@@ -18,7 +18,7 @@ from eventvec.runs import Run, check_run, load
 TRIED = ("coles", "cpc", "next_event", "ocp", "rtd")
 """The methods that are compared if none is named: those that learn from events alone, one for each idea."""
 
-TAKEN = ("embedding", "aggregates", "handcrafted", "event_count", "untrained", *TOGETHER)
+TAKEN = ("embedding", "aggregates", "handcrafted", "event_count", "untrained", *MADE)
 """The names of features that are scored beside the arms."""
 
 

@@ -4,8 +4,10 @@
 
     on_labels   `evaluate`: embeddings and a table of labels, beside hand-crafted features
     scoring     `score_features`: the same models, folds and shares of the labels for each set of features
+    fold_scores the scores of each model on each set of features, and on two together, fold by fold
     joined_labels  the join of labels and embeddings by key, which counts every row that does not fit
     earlier_labels  the entity's own earlier labels, those that were known by the time of a row, as features
+    caller_features  a table of features that the caller made, row by row
     leaks       checks that no embedding contains later events and that all features describe the same events
     task        the task of a column of labels: binary, multiclass or numeric; several labels
     protocols   which labels train the models and which test them: cross-validation, holdout, a split by date

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from eventvec.evaluation.baselines import BASELINES
 from eventvec.evaluation.metrics import METRIC_NAMES
 from eventvec.evaluation.part_sets import is_part
-from eventvec.evaluation.result import LEARNED, NAMES, TOGETHER, Evaluation, Result
+from eventvec.evaluation.result import CONTROL, LEARNED, MADE, NAMES, TOGETHER, Evaluation, Result
 from eventvec.statistics import Estimate
 from eventvec.statistics.intervals import RELEVANT, labels_needed
 
@@ -27,7 +27,7 @@ def verdict(evaluation: Evaluation, doubt: str = "", learned_from: Sequence[str]
         learned_from: The static columns that the encoder was trained on.
     """
     cells = evaluation.deciding
-    opponents = [name for name in cells if name not in ("embedding", *TOGETHER, *BASELINES) and not is_part(name)]
+    opponents = [name for name in cells if name not in ("embedding", *MADE, *BASELINES) and not is_part(name)]
     if "embedding" not in cells:
         best = max(cells.values(), key=lambda result: result.main.mean)
         lines = [f"{_name(best.features)} scores highest on {evaluation.label}: {_score(best, evaluation)}."]
@@ -46,16 +46,19 @@ def _decision(evaluation: Evaluation, cells: dict[str, Result], opponent: str) -
     lead, rival = (embedding - other).estimate, _name(opponent)
     scores = f"embedding {_score(cells['embedding'], evaluation)}, {rival} {other.estimate} ({lead})"
     together = next((cells[name] for name, parts in TOGETHER.items() if opponent in parts and name in cells), None)
-    better = max(embedding, other, key=lambda score: score.mean)
+    alone = cells[CONTROL].main if opponent == "handcrafted" and CONTROL in cells else other
+    better = max(embedding, other, alone, key=lambda score: score.mean)
     both = (
-        "" if together is None else f"{together.main.estimate} ({(together.main - better).estimate} to the better one)"
+        ""
+        if together is None
+        else f"{together.main.estimate} ({(together.main - better).estimate} to the better one alone)"
     )
     if lead.place == "ahead":
         return [f"Use it for {label}: {scores}.", *([f"Together with {rival}: {both}."] if both else [])]
-    if together is not None and (gain := (together.main - other).estimate).place == "ahead":
+    if together is not None and (gain := (together.main - alone).estimate).place == "ahead":
         return [
             f"Use it beside {rival} for {label}: together {_score(together, evaluation)}, {rival} "
-            f"{other.estimate} ({gain}).",
+            f"{alone.estimate} ({gain}).",
             f"Alone it is {'behind' if lead.place == 'behind' else 'level'}: {embedding.estimate} ({lead}).",
         ]
     lines = [f"Do not use it yet for {label}: {scores}.", *([f"Together with {rival}: {both}."] if both else [])]

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from eventvec.dataset import storage
 from eventvec.errors import printable, shown
-from eventvec.evaluation.joined_labels import missing_labels, plain_values
+from eventvec.evaluation.joined_labels import Keyed, missing_labels, plain_values
 from eventvec.evaluation.task import Target
 from eventvec.sequences import Array
-from eventvec.tables import Embeddings, times
+from eventvec.tables import times
 from eventvec.tables.coding import factorize
 from eventvec.tables.cutoffs import ends
 from eventvec.tables.keys import align
@@ -21,7 +21,7 @@ from eventvec.tables.label_times import TimedLabels
 
 
 def earlier_labels(
-    z: Embeddings,
+    z: Keyed,
     moments: Array,
     timed: TimedLabels,
     key: str,
@@ -33,14 +33,14 @@ def earlier_labels(
 
     A label becomes known the delay after its time. As with events, a row reads what was known strictly before its time,
     or also at it with `inclusive`. It never reads labels of its own time. All rows of the table are read, also those
-    without an embedding. Labels of one entity and time count once if they agree, and are left out if not.
+    of other entities. Labels of one entity and time count once if they agree, and are left out if not.
 
     The features of each label are whether one is known, how many, the time since the last one (in seconds for calendar
     times), the value of the last, and the mean of all. Of classes, the value is 1 for each that it is and 0 for others;
     of two classes, only for the greater. Where no label is known, all are 0.
 
     Args:
-        z: `n` embeddings.
+        z: `n` rows, such as embeddings.
         moments: `(n,)` the time of each.
         timed: The whole table of labels.
         key: The name of its key.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -56,19 +57,28 @@ def bounded(kind: type[Aggregates] | type[Handcrafted], schema: Schema) -> tuple
 
 
 def feature_texts(schema: Schema, encoder: Aggregates | Handcrafted) -> list[str]:
-    """Return the name of each feature, with the column of the events that it is of.
+    """Return the name of each feature, with the column of the events that it is of, see `feature_columns`."""
+    columns = feature_columns(schema, encoder.names)
+    return [
+        f"{shown(name)} of the column {shown(column)}" if column else shown(name)
+        for name, column in zip(encoder.names, columns, strict=True)
+    ]
+
+
+def feature_columns(schema: Schema, names: Iterable[str]) -> list[str]:
+    """Return the column of the events that each feature is of, and an empty text for a feature of none.
 
     The column is the longest one with which the name begins; features of several columns begin with the first.
     """
-    names = [column.name for kind in (schema.numeric, schema.categorical, schema.bags) for column in kind]
-    columns = dict(zip(names, names, strict=True)) | {"time": schema.time, "gap": schema.time}
+    fields = [column.name for kind in (schema.numeric, schema.categorical, schema.bags) for column in kind]
+    columns = dict(zip(fields, fields, strict=True)) | {"time": schema.time, "gap": schema.time}
 
-    def text(name: str) -> str:
+    def column(name: str) -> str:
         beginnings = (name[: end.start()] for end in re.finditer(": |=| where ", name))
         known = [each for each in beginnings if each in columns]  # from the shortest to the longest
-        return f"{shown(name)} of the column {shown(columns[known[-1]])}" if known else shown(name)
+        return columns[known[-1]] if known else ""
 
-    return [text(name) for name in encoder.names]
+    return [column(name) for name in names]
 
 
 def with_moment(data: Dataset, moment: Instant | Tensor | Array | None = None) -> Dataset:

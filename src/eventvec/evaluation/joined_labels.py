@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -15,17 +15,29 @@ import pyarrow as pa
 
 from eventvec.dataset import repeated
 from eventvec.errors import ConfigError, DataError, no_column, shown
+from eventvec.schema import Schema
 from eventvec.sequences import Array
-from eventvec.tables import Embeddings
 from eventvec.tables.keys import align, align_rows, key_series
 from eventvec.tables.label_times import TimedLabels
 from eventvec.tables.sources import Tabular, read_table
 
 
-def rows_among(
-    z: Embeddings, keys: pa.Array, key: str, moments: Array | None = None, of_rows: Array | None = None
-) -> Array:
-    """Return `(n,)` the position of each embedding's key among keys, -1 where it is absent.
+class Keyed(Protocol):
+    """Rows with a key each: embeddings, or a data set."""
+
+    @property
+    def keys(self) -> pa.Array:
+        """`n` keys."""
+
+    @property
+    def schema(self) -> Schema:
+        """What the columns of the events mean."""
+
+    def __len__(self) -> int: ...
+
+
+def rows_among(z: Keyed, keys: pa.Array, key: str, moments: Array | None = None, of_rows: Array | None = None) -> Array:
+    """Return `(n,)` the position of each row's key among keys, -1 where it is absent.
 
     With `moments`, `(len(keys),)`, it is that of the key and the time in `of_rows`, `(n,)`.
     """
@@ -52,6 +64,7 @@ class JoinedLabels:
         null_keys: The number of rows of the table that have a label and no key.
         duplicates: The number of rows that equal another row of the same key, among keys with an embedding.
         conflicting: The number of keys whose rows disagree, among keys with an embedding; they are left out.
+        rows: What the labels are joined to, in notes.
     """
 
     positions: Array
@@ -65,6 +78,7 @@ class JoinedLabels:
     null_keys: int
     duplicates: int
     conflicting: int
+    rows: str = "embeddings"
 
     @property
     def matched(self) -> int:
@@ -79,10 +93,10 @@ class JoinedLabels:
             (self.null_keys, "rows of the label table have no key and were left out."),
             (self.duplicates, "rows of the label table repeat another one and were merged with it."),
             (self.conflicting, "keys of the label table have rows that disagree and were left out."),
-            (self.unmatched, "labels have no embedding and were left out."),
-            (self.unlabelled, "embeddings have no usable label and were left out."),
+            (self.unmatched, f"labels have no {self.rows.removesuffix('s')} and were left out."),
+            (self.unlabelled, f"{self.rows} have no usable label and were left out."),
         ]
-        return (f"{self.matched:,} embeddings have a label.", *(f"{n:,} {text}" for n, text in counts if n))
+        return (f"{self.matched:,} {self.rows} have a label.", *(f"{n:,} {text}" for n, text in counts if n))
 
 
 def join_labels(
@@ -96,6 +110,7 @@ def join_labels(
     time: str | None = None,
     weight: str | None = None,
     moments: Array | None = None,
+    of: str = "embeddings",
 ) -> JoinedLabels:
     """Return the labels of a table beside the embeddings that have the same key, or the same key and time.
 
@@ -127,7 +142,7 @@ def join_labels(
         raise DataError(f"the label {shown(key)} is the key; name the column to predict")
     if moments is not None and time is None:
         raise ConfigError(
-            "entities have several embeddings, each of a time, so that labels need a time too; name its column in the "
+            f"entities have several {of}, each of a time, so that labels need a time too; name its column in the "
             "label table: label_time= (--label-time)"
         )
     table = table if isinstance(table, pl.DataFrame) else read_table(table)
@@ -156,13 +171,13 @@ def join_labels(
     rows = rows.with_columns(table[key].alias("key"), pl.Series("position", positions)).filter(~is_missing)
     matched = rows.filter(pl.col("position") >= 0).drop("key")
     if matched.is_empty():
-        at, advice = "", "name the column that holds the embeddings' key"
+        at, advice = "", f"name the column that holds the key of the {of}"
         if moments is not None:
             at = f" and time (column {shown(str(time))})"
-            advice = "embed at the times of the labels, or name the columns that hold the embeddings' key and time"
+            advice = f"embed at the times of the labels, or name the columns that hold key and time of the {of}"
         raise DataError(
             f"none of {len(rows):,} labelled rows has a key (column {shown(key)}, {table[key].dtype}){at} among "
-            f"{len(keys):,} embeddings ({keys.type}); {advice}"
+            f"{len(keys):,} {of} ({keys.type}); {advice}"
         )
     distinct = matched.unique()
     disagreeing = distinct["position"].is_duplicated()
@@ -187,6 +202,7 @@ def join_labels(
         null_keys=keyless,
         duplicates=len(matched) - len(distinct),
         conflicting=distinct.filter(disagreeing)["position"].n_unique(),
+        rows=of,
     )
 
 
@@ -201,6 +217,7 @@ def join_timed(
     moments: Array | None,
     origin: Mapping[str, Any],
     weight: str | None = None,
+    of: str = "embeddings",
 ) -> JoinedLabels:
     """Return labels beside the rows of the same key, or of the same key and time if the rows were cut at their times.
 
@@ -218,6 +235,7 @@ def join_timed(
         group=group,
         time=timed.time,
         weight=weight,
+        of=of,
         moments=moments if is_cutoff or (moments is not None and repeated(keys)) else None,
     )
 

@@ -14,11 +14,12 @@ from eventvec.dataset import Dataset, last_time, repeated
 from eventvec.embedding import encode
 from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.handcrafted import Handcrafted
-from eventvec.errors import ConfigError, DataError, nearest, printable, shown
+from eventvec.errors import ConfigError, nearest, printable, shown
 from eventvec.evaluation.baselines import baselines
+from eventvec.evaluation.caller_features import caller_features
 from eventvec.evaluation.earlier_labels import earlier_labels
 from eventvec.evaluation.features import bounded, feature_texts, with_moment
-from eventvec.evaluation.joined_labels import join_timed, rows_among
+from eventvec.evaluation.joined_labels import join_timed
 from eventvec.evaluation.leaks import (
     read_inclusively,
     refuse_later_events,
@@ -27,20 +28,19 @@ from eventvec.evaluation.leaks import (
 )
 from eventvec.evaluation.parallel import Progress
 from eventvec.evaluation.part_sets import is_part, part_sets
-from eventvec.evaluation.result import EARLIER, LEARNED, TOGETHER
+from eventvec.evaluation.result import EARLIER, LEARNED, MADE
 from eventvec.evaluation.scoring import EvaluationOptions, Unfinished, score_features
 from eventvec.evaluation.suspicion import OPENING
 from eventvec.evaluation.task import target
 from eventvec.options import accepts, gather
 from eventvec.sequences import Array
-from eventvec.tables import Embeddings, read, read_table, times
+from eventvec.tables import Embeddings, read, times
 from eventvec.tables import until as cut
 from eventvec.tables.keys import texts
 from eventvec.tables.label_times import (
     LabelTime,
     TimedLabels,
     fitted_later,
-    moments_of,
     read_before,
     read_labels,
     time_of_cutoffs,
@@ -211,10 +211,10 @@ def evaluate(
         )  # fmt: skip
         feature_notes += (note,)
     for name, table in (features or {}).items():
-        if name in sets or name in TOGETHER or is_part(name):
+        if name in sets or name in MADE or is_part(name):
             raise ConfigError(f"features may not be called {name!r}, which evaluate computes itself; rename them")
         of_rows = None if moments is None else pl.Series(str(timed.time), moments)
-        sets[name], texts_of[name] = _caller_features(name, table, labelled, chosen.key, of_rows)
+        sets[name], texts_of[name] = caller_features(name, table, labelled, chosen.key, of_rows)
     run = z.metadata.get("run")
 
     def described(answer: Answer) -> Answer:
@@ -326,40 +326,3 @@ def _feature_sets(
         notes += [note] if note else []
     simple = {name: values for name, values in baselines(same).items() if name == "untrained" or name in also}
     return sets | simple | parts, texts_of, tuple(notes)
-
-
-def _caller_features(
-    name: str, table: Tabular, z: Embeddings, key: str | None, moments: pl.Series | None
-) -> tuple[Array, list[str]]:
-    """Return `(n, d)` features of the caller, in the order of the embeddings, and a text for each.
-
-    A table with the column of times has features as of each time of an entity, and is joined by key and time.
-    """
-    where = f"the table of features {shown(name)}"
-    frame = read_table(table, table=where)
-    key = key or z.schema.key_in(frame.columns)
-    if key not in frame.columns:
-        raise DataError(f"{where} has no column {shown(key)}, the key; {nearest(key, frame.columns)}")
-    names = [key]
-    if moments is not None and moments.name in frame.columns:
-        names.append(moments.name)
-        times_of_rows = moments_of(frame[moments.name], z.schema)[0]
-        frame = frame.with_columns(times_of_rows).filter(times_of_rows.is_not_null())
-    columns = [column for column in frame.columns if column not in names]
-    if not columns:
-        raise DataError(f"{where} has no column besides {' and '.join(map(shown, names))}; give one feature at least")
-    for column in columns:
-        if not (frame[column].dtype.is_numeric() or frame[column].dtype == pl.Boolean):
-            raise DataError(
-                f"column {shown(column)} of {where} holds {frame[column].dtype}; accepted: numbers, booleans"
-            )
-    if again := len(frame) - frame.select(names).n_unique():
-        raise DataError(f"{where} has {again:,} repeated keys; each entity needs one row")
-    timed = moments is not None and len(names) > 1
-    of_keys = frame[names[-1]].to_numpy() if timed else None
-    of_rows = None if moments is None else moments.to_numpy()
-    rows = rows_among(z, frame[key].alias("").to_arrow(), key, of_keys, of_rows)
-    if absent := int((rows < 0).sum()):
-        raise DataError(f"{absent:,} of {len(z):,} labelled entities have no row in {where}; every one needs a row")
-    values: Array = frame.select(columns).cast(pl.Float64).to_numpy()[rows]
-    return values, [f"{shown(column)} of {shown(name)}" for column in columns]

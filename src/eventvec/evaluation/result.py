@@ -18,7 +18,11 @@ TOGETHER = {
     "embedding_handcrafted": ("embedding", "handcrafted"),
     f"embedding_{EARLIER}": ("embedding", EARLIER),
 }
-"""The sets of features that consist of two others side by side, and are added if both are there."""
+"""The sets of features that consist of two others together, and are added if both are there."""
+CONTROL = "handcrafted_again"
+"""The hand-crafted features under two sets of models: what the vector adds beside them is told from what models add."""
+MADE = (*TOGETHER, CONTROL)
+"""The sets of features that are made of others."""
 NAMES = {
     "embedding: learned": "learned part",
     "handcrafted": "hand-crafted features",
@@ -27,6 +31,7 @@ NAMES = {
     EARLIER: "earlier labels",
     "both": "embedding and aggregates",
     "embedding_handcrafted": "embedding and hand-crafted features",
+    CONTROL: "hand-crafted features with one more seed",
     f"embedding_{EARLIER}": "embedding and earlier labels",
 }
 """What sets of features are called in sentences and on pages, where it is not their own name."""

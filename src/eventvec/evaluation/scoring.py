@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,26 +13,18 @@ from eventvec.answers import Answer
 from eventvec.errors import ConfigError, nearest, shown
 from eventvec.evaluation.conclusion import NEED_EVENTS, verdict
 from eventvec.evaluation.evaluation_charts import charts
-from eventvec.evaluation.folds import group_codes, subsample, units
+from eventvec.evaluation.fold_scores import STACKED, Cells
+from eventvec.evaluation.folds import group_codes, units
 from eventvec.evaluation.inputs import array, column, in_range, matrix, positive
-from eventvec.evaluation.metrics import Task, measure
-from eventvec.evaluation.models import MODELS, Job, decided, predict, why_no_lightgbm
-from eventvec.evaluation.parallel import Progress, side_by_side
-from eventvec.evaluation.protocols import Protocol, choose_protocol
-from eventvec.evaluation.resampled_scores import replicates
-from eventvec.evaluation.result import TOGETHER, Evaluation, Result
-from eventvec.evaluation.stacking import stacked
+from eventvec.evaluation.metrics import Task
+from eventvec.evaluation.models import MODELS, why_no_lightgbm
+from eventvec.evaluation.parallel import Progress
+from eventvec.evaluation.protocols import choose_protocol
+from eventvec.evaluation.result import MADE, Evaluation, Result
 from eventvec.evaluation.suspicion import strongest, suspicion
-from eventvec.evaluation.task import Target, target
+from eventvec.evaluation.task import target
 from eventvec.options import accepts, check_seed, gather
 from eventvec.sequences import Array
-from eventvec.statistics import Scores
-from eventvec.statistics.resampling import resample
-
-Scored: TypeAlias = tuple[tuple[float, float], Array, dict[str, float]]
-"""The two scores of a model on a test part, `(replicates, 2)` those on its resampled rows, and weights of models."""
-STACKED = "stacked"
-"""The name of the model that is boosted trees and a linear model, weighted inside the training part."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +90,9 @@ def score_features(
 
     Args:
         features: `(n, d)` numbers for each set of features. If `embedding` and `aggregates` are among the names, `both`
-            is added, in which the two are side by side; with `handcrafted` or `earlier_labels`, `embedding_handcrafted`
-            or `embedding_earlier_labels`.
+            is added: under `stacked` the models of the two predict together, under other models the features are side
+            by side; with `handcrafted` or `earlier_labels`, `embedding_handcrafted` or `embedding_earlier_labels`. With
+            `embedding_handcrafted` comes its control, see `result.CONTROL`.
         labels: `(n,)` one label per row, or several such arrays by name, each binary, of which the mean score counts.
             Rows whose label is None or NaN are left out and counted.
         groups: `(n,)` the group of each row. Groups are never split between training and test, for example the
@@ -135,9 +127,10 @@ def score_features(
     if not isinstance(features, Mapping):
         kind = type(features).__name__
         raise ConfigError(f"features must be numbers by name, such as {{'embedding': z}}, got {kind}")
-    if taken := [name for name in TOGETHER if name in features]:
-        both = " and ".join(TOGETHER[taken[0]])
-        raise ConfigError(f"features may not be called {taken[0]!r}, the name of {both} side by side; rename them")
+    if taken := [name for name in MADE if name in features]:
+        raise ConfigError(
+            f"features may not be called {taken[0]!r}, the name of sets that are made of others; rename them"
+        )
     n = len(array(next(iter(labels.values())) if isinstance(labels, Mapping) else labels, f"label {shown(label)}"))
     matrices = {name: matrix(values, name, n) for name, values in features.items()}
     for name, texts in (names or {}).items():
@@ -167,9 +160,6 @@ def score_features(
     )
     rows = protocol.target.rows
     sets = {name: values[rows] for name, values in matrices.items()}
-    for name, parts in TOGETHER.items():
-        if all(part in sets for part in parts):
-            sets[name] = np.concatenate([sets[part] for part in parts], axis=1)
     counts = None if counts is None else counts[rows] / counts[rows].mean()
     missing = n - len(labelled.y)
     notes = [f"{missing:,} of {n:,} entities have no label and were left out."] if missing else []
@@ -190,13 +180,13 @@ def score_features(
             title=f"What predicts {label}?", basis=evaluation,
         )  # fmt: skip
 
-    cells = _Cells(sets, protocol, counts, chosen, models)
+    cells = Cells(sets, protocol, counts, chosen.fractions, chosen.seed, models)
     try:
-        cells.train(progress)
+        cells.train(chosen.num_threads or torch.get_num_threads(), progress)
     except KeyboardInterrupt as stop:
         if not (results := cells.results()):
             raise
-        unfinished = ", ".join(name for name in sets if name not in {each.features for each in results})
+        unfinished = ", ".join(name for name in cells.names if name not in {each.features for each in results})
         raise Unfinished(answer(results, f"Interrupted before these were scored: {unfinished}.")) from stop
     return answer(cells.results())
 
@@ -207,107 +197,6 @@ class Unfinished(KeyboardInterrupt):
     def __init__(self, answer: Answer) -> None:
         super().__init__()
         self.answer = answer
-
-
-class _Cells:
-    """The scores of each model on each set of features at each share of the labels, as they are finished."""
-
-    def __init__(
-        self,
-        sets: Mapping[str, Array],
-        protocol: Protocol,
-        weights: Array | None,
-        options: EvaluationOptions,
-        models: Sequence[str],
-    ) -> None:
-        self.sets, self.protocol, self.weights, self.options, self.models = sets, protocol, weights, options, models
-        self.parts = {
-            fraction: [
-                subsample(protocol.target, train, fraction, options.seed + fold)
-                for fold, (train, _) in enumerate(protocol.splits)
-            ]
-            for fraction in options.fractions
-        }
-        self.resampled = resample(len(protocol.target.y), protocol.groups, seed=options.seed)
-        self.finished: dict[tuple[float, str, int], list[tuple[Scored, ...]]] = {}
-
-    def train(self, progress: Progress | None) -> None:
-        """Train all models, those on many features first, so that no thread waits for them alone at the end."""
-        tasks = list(product(self.parts, self.sets, range(len(self.protocol.splits))))
-        tasks.sort(key=lambda task: -task[0] * self.sets[task[1]].shape[1])
-        names = [f"{features}, fold {fold + 1}" for _, features, fold in tasks]
-        side_by_side(self._fold, tasks, self.options.num_threads or torch.get_num_threads(), progress, names)
-
-    def _fold(self, fraction: float, features: str, fold: int) -> None:
-        """Keep the scores of each model in a fold, one for each label."""
-        x, train, test = self.sets[features], self.parts[fraction][fold], self.protocol.splits[fold][1]
-        labels = [self._scored(label, x, train, test) for label in self.protocol.target.each]
-        self.finished[fraction, features, fold] = list(zip(*labels, strict=True))
-
-    def _scored(self, label: Target, x: Array, train: Array, test: Array) -> list[Scored]:
-        """Return the scores of each model on one label."""
-        y = np.zeros(len(x), label.y.dtype)
-        y[label.rows] = label.y
-        has_label = np.zeros(len(x), bool)
-        has_label[label.rows] = True
-        train, test = train[has_label[train]], test[has_label[test]]
-
-        def of(values: Array | None, rows: Array) -> Array | None:
-            return None if values is None else values[rows]
-
-        job = Job(
-            label.task, len(label.classes), x[train], y[train], x[test], self.options.seed, num_threads=1,
-            weights=of(self.weights, train), groups=of(self.protocol.groups, train),
-        )  # fmt: skip
-        scored, truth, counts = list[Scored](), y[test], of(self.weights, test)
-        for name in self.models:
-            weights: dict[str, float] = {}
-            if name == STACKED:
-                together = stacked({"": job})
-                predicted = decided(label.task, together.predict({"": job.test}))
-                weights = {head: weight for (_, head), weight in together.weights.items()}
-            else:
-                predicted = predict(job, name)
-            again = replicates(label.task, truth, predicted, self.resampled[:, test], counts)
-            scored.append((measure(label.task, truth, predicted, counts), again, weights))
-        return scored
-
-    def results(self) -> tuple[Result, ...]:
-        """Return the results of all sets of features and shares whose folds are all finished."""
-        splits, names = self.protocol.splits, self.protocol.target.names
-        same_test = all(test is splits[0][1] for _, test in splits)
-        results = []
-        for fraction, (i, model), features in product(self.parts, enumerate(self.models), self.sets):
-            keys = [(fraction, features, fold) for fold in range(len(splits))]
-            if not all(key in self.finished for key in keys):
-                continue
-            folds = [self.finished[key][i] for key in keys]
-            scores = np.array([[each for each, _, _ in labels] for labels in folds])  # (folds, labels, 2)
-            again = np.array([[each for _, each, _ in labels] for labels in folds])  # (folds, labels, replicates, 2)
-            main, secondary = (
-                Scores(tuple(scores[..., metric].mean(1).tolist()), _macro(scores, again)[..., metric].T, same_test)
-                for metric in range(2)
-            )
-            labels = {
-                label: Scores(tuple(scores[:, j, 0].tolist()), again[:, j, :, 0].T, same_test)
-                for j, label in enumerate(names)
-            }
-            chosen = [weights for each in folds for _, _, weights in each]
-            heads = dict.fromkeys(head for weights in chosen for head in weights)
-            means = {head: sum(weights.get(head, 0.0) for weights in chosen) / len(chosen) for head in heads}
-            results.append(Result(features, model, fraction, main, secondary, labels, means))
-        return tuple(results)
-
-
-def _macro(scores: Array, again: Array) -> Array:
-    """Return `(folds, replicates, 2)` the mean over the labels of the replicates of their scores.
-
-    A label whose score is not defined in a replicate, because one class is missing there, deviates from its score by as
-    much as the mean of the others. The replicate is NaN if no label has a score.
-    """
-    deviations, is_defined = again - scores[:, :, None], ~np.isnan(again)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(scores.mean(1)[:, None] + np.where(is_defined, deviations, 0).sum(1) / is_defined.sum(1))
 
 
 def chosen_models(task: Task, names: Sequence[str] | None) -> tuple[list[str], list[str]]:

@@ -17,8 +17,8 @@ import numpy as np
 
 from eventvec.evaluation.fitted import Fitted, probabilities
 from eventvec.evaluation.folds import Split
-from eventvec.evaluation.metrics import Task
-from eventvec.evaluation.models import Job, counted_trees, fit_linear, linear, stopped_trees, why_no_lightgbm
+from eventvec.evaluation.metrics import Task, measure
+from eventvec.evaluation.models import Job, counted_trees, decided, fit_linear, linear, stopped_trees, why_no_lightgbm
 from eventvec.sequences import Array
 
 FOLDS = 3
@@ -28,6 +28,22 @@ LEAST = 1e-6
 TREES = "trees"
 """The name of boosted trees that stop early on the inner folds."""
 Cell: TypeAlias = tuple[str, str]
+OutOfFold: TypeAlias = tuple[Array, int]
+"""The predictions of the rows of all folds, one fold after another, and the mean number of trees."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inside:
+    """What the weights of a stack were learned from.
+
+    Args:
+        rows: `(m,)` the rows of all folds, one fold after another.
+        logits: The predictions of these rows by each model, as logits or numbers, by their sets of features and their
+            names, the best first.
+    """
+
+    rows: Array
+    logits: Mapping[Cell, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +55,14 @@ class Stacked:
         weights: The weight of each model, above 0.
         offset: What is added to the weighted sum, one number for each class if there are several; with None, the only
             model predicts as it is.
+        inside: What the weights were learned from, if there were inner folds.
     """
 
     task: Task
     models: Mapping[Cell, Fitted]
     weights: Mapping[Cell, float]
     offset: Array | None
+    inside: Inside | None = None
 
     def predict(self, features: Mapping[str, Array]) -> Array:
         """Return the predictions of rows, as those of `fitted.Fitted`, from `(m, d)` features for each set of them."""
@@ -52,10 +70,13 @@ class Stacked:
             ((family, _), model), *_ = self.models.items()
             return model.predict(features[family])
         outside = {cell: _logits(self.task, model.predict(features[cell[0]])) for cell, model in self.models.items()}
-        together = sum((self.weights[cell] * each for cell, each in outside.items()), self.offset)
-        if not outside:
-            together = np.broadcast_to(together, len(next(iter(features.values()))))
-        return probabilities(self.task, together)
+        return summed(self.task, outside, self.weights, self.offset, len(next(iter(features.values()))))
+
+
+def summed(task: Task, logits: Mapping[Cell, Array], weights: Mapping[Cell, float], offset: Array, n: int) -> Array:
+    """Return the predictions of `n` rows from the logits of models and their weights."""
+    together = sum((weight * logits[cell] for cell, weight in weights.items()), offset)
+    return probabilities(task, together if weights else np.broadcast_to(together, (n, *np.shape(offset))))
 
 
 def stacked(
@@ -73,19 +94,102 @@ def stacked(
     """
     job = next(iter(jobs.values()))
     straight = linear(job.task)
-    heads = heads or ([straight] if why_no_lightgbm() else [TREES, straight])
+    heads = heads or heads_of(job.task)
     folds = inner_folds(job) if folds is None else folds
     cells = list(product(jobs, heads))
     if cells == [(family := next(iter(jobs)), straight)] or not folds:
         only = family, straight
         return Stacked(job.task, {only: fit_linear(jobs[family])}, {only: 1.0}, None)
-    out_of_fold = [_out_of_fold(jobs[family], head, folds) for family, head in cells]
+    return weighted(jobs, {(family, head): out_of_fold(jobs[family], head, folds) for family, head in cells}, folds)
+
+
+def heads_of(task: Task) -> list[str]:
+    """Return the names of the models of a task: boosted trees, if LightGBM can be used, and the linear model."""
+    return [linear(task)] if why_no_lightgbm() else [TREES, linear(task)]
+
+
+def weighted(
+    jobs: Mapping[str, Job],
+    results: Mapping[Cell, OutOfFold],
+    folds: Sequence[Split],
+    most: int | None = None,
+    models: Mapping[Cell, Fitted] | None = None,
+) -> Stacked:
+    """Return models, weighted by their predictions of the rows of inner folds and then trained on all rows.
+
+    Args:
+        jobs: One job for each set of features, by name, with the same labels.
+        results: What `out_of_fold` returned for each model.
+        folds: The inner folds.
+        most: The largest number of models, the best by the main metric, of which those are left out that add less to
+            the likelihood than their weight costs, see `needed`. By default, all are weighed.
+        models: The models of `results`, if they were trained on all rows before.
+    """
+    job, rows = next(iter(jobs.values())), np.concatenate([held_out for _, held_out in folds])
+    cells, counts = list(results), None if job.weights is None else job.weights[rows]
+    if most is not None:
+        scores = {
+            cell: measure(job.task, job.y[rows], decided(job.task, predictions), counts)[0]
+            for cell, (predictions, _) in results.items()
+        }
+        cells = sorted(cells, key=scores.__getitem__, reverse=True)[:most]
+    inside = predictions_inside(job.task, {cell: results[cell] for cell in cells}, folds)
+    weights, offset = weigh(job, inside, cells if most is None else needed(job, inside))
+    used = {
+        (family, head): trained(jobs[family], head, results[family, head]) if models is None else models[family, head]
+        for family, head in weights
+    }
+    return Stacked(job.task, used, weights, offset, inside)
+
+
+def predictions_inside(task: Task, results: Mapping[Cell, OutOfFold], folds: Sequence[Split]) -> Inside:
+    """Return what weights are learned from: the predictions of models that `out_of_fold` returned."""
     rows = np.concatenate([held_out for _, held_out in folds])
-    inside = np.stack([_logits(job.task, predictions) for predictions, _ in out_of_fold], 1)
-    weights, offset = _weights(job, inside, rows)
-    used = {cell: i for i, cell in enumerate(cells) if weights[i] > 0}
-    models = {(family, head): _trained(jobs[family], head, out_of_fold[i][1]) for (family, head), i in used.items()}
-    return Stacked(job.task, models, {cell: float(weights[i]) for cell, i in used.items()}, offset)
+    return Inside(rows, {cell: _logits(task, predictions) for cell, (predictions, _) in results.items()})
+
+
+def needed(job: Job, inside: Inside, cells: Sequence[Cell] | None = None) -> list[Cell]:
+    """Return the models, of some or all, that are worth their weight by Akaike's criterion, at least one.
+
+    The model without which the criterion is lowest is left out, again and again, as long as that lowers it.
+    """
+    chosen = list(inside.logits if cells is None else cells)
+    lowest = criterion(job, inside, chosen)
+    while len(chosen) > 1:
+        without = [criterion(job, inside, [each for each in chosen if each != cell]) for cell in chosen]
+        place = int(np.argmin(without))
+        if without[place] > lowest:
+            break
+        lowest = without[place]
+        del chosen[place]
+    return chosen
+
+
+def criterion(job: Job, inside: Inside, cells: Sequence[Cell]) -> float:
+    """Return the negative log-likelihood of the rows by models with their best weights, in nats, plus 1 for each model.
+
+    That is half of Akaike's criterion (Akaike 1974). A weight of no use gains less than one nat by chance, as a rule.
+    """
+    return _surprise(job, inside, cells) + len(cells)
+
+
+def _surprise(job: Job, inside: Inside, cells: Sequence[Cell]) -> float:
+    """Return the negative log-likelihood of the rows, in nats, by some of the models with their best weights."""
+    weights, offset = weigh(job, inside, cells)
+    y, n = job.y[inside.rows], len(inside.rows)
+    counts = np.ones(n) if job.weights is None else job.weights[inside.rows]
+    counts = counts * n / counts.sum()
+    predicted = summed(job.task, inside.logits, weights, offset, n)
+    if job.task == "numeric":
+        return float(n / 2 * np.log(max((counts * (y - predicted) ** 2).mean(), 1e-300)))
+    likely = np.where(y == 1, predicted, 1 - predicted) if job.task == "binary" else predicted[np.arange(n), y]
+    return float(-(counts * np.log(likely.clip(1e-300))).sum())
+
+
+def weigh(job: Job, inside: Inside, cells: Sequence[Cell]) -> tuple[dict[Cell, float], Array]:
+    """Return the weights above 0 of some of the models, and what is added to the weighted sum."""
+    weights, offset = _weights(job, np.stack([inside.logits[cell] for cell in cells], 1), inside.rows)
+    return {cell: float(weight) for cell, weight in zip(cells, weights, strict=True) if weight > 0}, offset
 
 
 def inner_folds(job: Job) -> list[Split]:
@@ -107,8 +211,8 @@ def inner_folds(job: Job) -> list[Split]:
     return folds if whole else []
 
 
-def _out_of_fold(job: Job, head: str, folds: Sequence[Split]) -> tuple[Array, int]:
-    """Return the predictions of the rows of all folds, one fold after another, and the mean number of trees."""
+def out_of_fold(job: Job, head: str, folds: Sequence[Split]) -> OutOfFold:
+    """Return the predictions of a model for the rows of all folds, one fold after another, and the number of trees."""
     parts, rounds = [], []
     for train, held_out in folds:
         inner = job.part(train, held_out)
@@ -118,8 +222,9 @@ def _out_of_fold(job: Job, head: str, folds: Sequence[Split]) -> tuple[Array, in
     return np.concatenate(parts), round(float(np.mean(rounds)))
 
 
-def _trained(job: Job, head: str, rounds: int) -> Fitted:
-    return counted_trees(job, max(rounds, 1)) if head == TREES else fit_linear(job)
+def trained(job: Job, head: str, result: OutOfFold) -> Fitted:
+    """Return a model that was trained on all rows, trees with the number that `out_of_fold` found."""
+    return counted_trees(job, max(result[1], 1)) if head == TREES else fit_linear(job)
 
 
 def _logits(task: Task, predictions: Array) -> Array:

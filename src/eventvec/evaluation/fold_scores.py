@@ -1,0 +1,208 @@
+"""The scores of each model on each set of features at each share of the labels, as they are finished."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import TypeAlias
+
+import numpy as np
+
+from eventvec.evaluation.fitted import Fitted
+from eventvec.evaluation.folds import subsample
+from eventvec.evaluation.metrics import measure
+from eventvec.evaluation.models import Job, decided, predict
+from eventvec.evaluation.parallel import Progress, side_by_side
+from eventvec.evaluation.protocols import Protocol
+from eventvec.evaluation.resampled_scores import replicates
+from eventvec.evaluation.result import CONTROL, TOGETHER, Result
+from eventvec.evaluation.stacking import (
+    TREES,
+    OutOfFold,
+    Stacked,
+    heads_of,
+    inner_folds,
+    out_of_fold,
+    stacked,
+    trained,
+    weighted,
+)
+from eventvec.evaluation.task import Target
+from eventvec.sequences import Array
+from eventvec.statistics import Scores
+from eventvec.statistics.resampling import resample
+
+Scored: TypeAlias = tuple[tuple[float, float], Array, dict[str, float]]
+"""The two scores of a model on a test part, `(replicates, 2)` those on its resampled rows, and weights of models."""
+STACKED = "stacked"
+"""The name of the model that is boosted trees and a linear model, weighted inside the training part."""
+AGAIN = "handcrafted, another seed"
+"""What is fused with the hand-crafted features in `CONTROL`: the same features, under boosted trees of another seed."""
+
+
+class Cells:
+    """The scores of each model on each set of features and each two that belong together, as they are finished.
+
+    Two sets are fused under `stacked`: the models of both predict together. Under other models they are side by side.
+
+    Args:
+        sets: `(n, d)` features by name.
+        protocol: The folds.
+        weights: `(n,)` how much each row counts, if not all count equally.
+        fractions: The shares of each training part's labels.
+        seed: The seed of the shares and of boosted trees.
+        models: The names of the models.
+    """
+
+    def __init__(
+        self,
+        sets: Mapping[str, Array],
+        protocol: Protocol,
+        weights: Array | None,
+        fractions: Sequence[float],
+        seed: int,
+        models: Sequence[str],
+    ) -> None:
+        self.sets, self.protocol, self.weights, self.seed, self.models = sets, protocol, weights, seed, models
+        self.fused = {name: parts for name, parts in TOGETHER.items() if all(part in sets for part in parts)}
+        if "embedding_handcrafted" in self.fused and heads_of(protocol.target.each[0].task)[0] == TREES:
+            self.fused |= {CONTROL: ("handcrafted", AGAIN)} if STACKED in models else {}
+        self.names = [*sets, *self.fused]
+        self.training = {
+            fraction: [
+                subsample(protocol.target, train, fraction, seed + fold)
+                for fold, (train, _) in enumerate(protocol.splits)
+            ]
+            for fraction in fractions
+        }
+        self.resampled = resample(len(protocol.target.y), protocol.groups, seed=seed)
+        self.finished: dict[tuple[float, str, int], dict[str, tuple[Scored, ...]]] = {}
+        self.trained: dict[tuple[float, int, int, str], dict[str, tuple[OutOfFold, Fitted]]] = {}
+
+    def train(self, threads: int, progress: Progress | None) -> None:
+        """Train all models: first those on single sets, which are part of the others, and those on many features first.
+
+        So no thread waits for them alone at the end.
+        """
+        folds = range(len(self.protocol.splits))
+        single = list(product(self.training, self.sets, folds))
+        single.sort(key=lambda task: -task[0] * self.sets[task[1]].shape[1])
+        tasks = [*single, *product(sorted(self.training, reverse=True), self.fused, folds)]
+        names = [f"{features}, fold {fold + 1}" for _, features, fold in tasks]
+        for first, part in ((0, single), (len(single), tasks[len(single) :])):
+
+            def told(done: int, _: int, name: str, before: int = first) -> None:
+                if progress and (done or not before):
+                    progress(before + done, len(tasks), name)
+
+            if part:
+                side_by_side(self._fold, part, threads, told, names[first:])
+
+    def _fold(self, fraction: float, features: str, fold: int) -> None:
+        """Keep the scores of each model in a fold, one for each label."""
+        models = [STACKED] if features == CONTROL else self.models
+        labels = [
+            self._scored((fraction, fold, place), label, features, models)
+            for place, label in enumerate(self.protocol.target.each)
+        ]
+        self.finished[fraction, features, fold] = {
+            model: tuple(scored[i] for scored in labels) for i, model in enumerate(models)
+        }
+
+    def _scored(
+        self, where: tuple[float, int, int], label: Target, features: str, models: Sequence[str]
+    ) -> list[Scored]:
+        """Return the scores of each model on one label in a fold."""
+        fraction, fold, _ = where
+        y, has_label = np.zeros(len(self.protocol.target.y), label.y.dtype), np.zeros(len(self.protocol.target.y), bool)
+        y[label.rows], has_label[label.rows] = label.y, True
+        train, test = self.training[fraction][fold], self.protocol.splits[fold][1]
+        train, test = train[has_label[train]], test[has_label[test]]
+
+        def of(values: Array | None, rows: Array) -> Array | None:
+            return None if values is None else values[rows]
+
+        def job(part: str) -> Job:
+            x, seed = self.sets["handcrafted" if part == AGAIN else part], self.seed + (part == AGAIN)
+            return Job(
+                label.task, len(label.classes), x[train], y[train], x[test], seed, num_threads=1,
+                weights=of(self.weights, train), groups=of(self.protocol.groups, train),
+            )  # fmt: skip
+
+        jobs = {part: job(part) for part in self.fused.get(features, (features,))}
+        scored, truth, counts = list[Scored](), y[test], of(self.weights, test)
+        for name in models:
+            weights: dict[str, float] = {}
+            if name == STACKED:
+                together = self._stacked(where, jobs)
+                predicted = decided(label.task, together.predict({part: each.test for part, each in jobs.items()}))
+                weights = {
+                    head if len(jobs) == 1 else f"{part}, {head}": each
+                    for (part, head), each in together.weights.items()
+                }
+            else:
+                predicted = predict(_side_by_side(list(jobs.values())), name)
+            again = replicates(label.task, truth, predicted, self.resampled[:, test], counts)
+            scored.append((measure(label.task, truth, predicted, counts), again, weights))
+        return scored
+
+    def _stacked(self, where: tuple[float, int, int], jobs: Mapping[str, Job]) -> Stacked:
+        """Return the models on one or two sets, weighted together; those of a single set are kept for the pairs."""
+        first = next(iter(jobs.values()))
+        folds, heads = inner_folds(replace(first, seed=self.seed)), heads_of(first.task)
+        if not folds or len(jobs) * len(heads) == 1:
+            return stacked(jobs, heads, folds)
+        inside, models = dict[tuple[str, str], OutOfFold](), dict[tuple[str, str], Fitted]()
+        for part, job in jobs.items():
+            if (key := (*where, part)) not in self.trained:
+                found = {head: out_of_fold(job, head, folds) for head in (heads if part != AGAIN else [TREES])}
+                self.trained[key] = {head: (each, trained(job, head, each)) for head, each in found.items()}
+            for head, (predictions, model) in self.trained[key].items():
+                inside[part, head], models[part, head] = predictions, model
+        return weighted(jobs, inside, folds, models=models)
+
+    def results(self) -> tuple[Result, ...]:
+        """Return the results of all sets of features and shares whose folds are all finished."""
+        splits, names = self.protocol.splits, self.protocol.target.names
+        same_test = all(test is splits[0][1] for _, test in splits)
+        results = []
+        for fraction, model, features in product(self.training, self.models, self.names):
+            done = [self.finished.get((fraction, features, fold), {}) for fold in range(len(splits))]
+            if not all(model in each for each in done):
+                continue
+            folds = [each[model] for each in done]
+            scores = np.array([[each for each, _, _ in labels] for labels in folds])  # (folds, labels, 2)
+            again = np.array([[each for _, each, _ in labels] for labels in folds])  # (folds, labels, replicates, 2)
+            main, secondary = (
+                Scores(tuple(scores[..., metric].mean(1).tolist()), _macro(scores, again)[..., metric].T, same_test)
+                for metric in range(2)
+            )
+            labels = {
+                label: Scores(tuple(scores[:, j, 0].tolist()), again[:, j, :, 0].T, same_test)
+                for j, label in enumerate(names)
+            }
+            chosen = [weights for each in folds for _, _, weights in each]
+            heads = dict.fromkeys(head for weights in chosen for head in weights)
+            means = {head: sum(weights.get(head, 0.0) for weights in chosen) / len(chosen) for head in heads}
+            results.append(Result(features, model, fraction, main, secondary, labels, means))
+        return tuple(results)
+
+
+def _side_by_side(jobs: Sequence[Job]) -> Job:
+    """Return the job of predicting from the features of several sets, side by side."""
+    if len(jobs) == 1:
+        return jobs[0]
+    x, test = (np.concatenate([getattr(job, name) for job in jobs], axis=1) for name in ("x", "test"))
+    return replace(jobs[0], x=x, test=test)
+
+
+def _macro(scores: Array, again: Array) -> Array:
+    """Return `(folds, replicates, 2)` the mean over the labels of the replicates of their scores.
+
+    A label whose score is not defined in a replicate, because one class is missing there, deviates from its score by as
+    much as the mean of the others. The replicate is NaN if no label has a score.
+    """
+    deviations, is_defined = again - scores[:, :, None], ~np.isnan(again)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(scores.mean(1)[:, None] + np.where(is_defined, deviations, 0).sum(1) / is_defined.sum(1))
