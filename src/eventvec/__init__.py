@@ -11,6 +11,7 @@ from eventvec import interrupts
 
 interrupts.end_quietly()
 
+import importlib
 import typing
 
 from eventvec import datasets, encoders, losses, methods, views
@@ -45,6 +46,7 @@ from eventvec.updating import Updated, forget, update
 from eventvec.views import as_of
 
 if typing.TYPE_CHECKING:
+    from eventvec.predicting.event_estimators import EventClassifier, EventRegressor
     from eventvec.predicting.vectorizer import EventVectorizer
 
 __all__ = [
@@ -55,6 +57,8 @@ __all__ = [
     "Dataset",
     "Embeddings",
     "Estimate",
+    "EventClassifier",
+    "EventRegressor",
     "EventVectorizer",
     "EventvecError",
     "FitOptions",
@@ -114,16 +118,22 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> typing.Any:
-    """Return `EventVectorizer`, whose module is imported at its first use because it needs scikit-learn."""
-    if name == "EventVectorizer":
-        from eventvec.predicting.vectorizer import EventVectorizer
+_LATE = {
+    "EventClassifier": "eventvec.predicting.event_estimators",
+    "EventRegressor": "eventvec.predicting.event_estimators",
+    "EventVectorizer": "eventvec.predicting.vectorizer",
+}
+"""The estimators, whose modules are imported at their first use because they need scikit-learn."""
 
-        return EventVectorizer
+
+def __getattr__(name: str) -> typing.Any:
+    """Return an estimator of `_LATE`."""
+    if name in _LATE:
+        return getattr(importlib.import_module(_LATE[name]), name)
     below = [module.__name__ for module in (datasets, encoders, losses, methods, views) if name in vars(module)]
     advice = f"; it is {below[0]}.{name}" if below and not name.startswith("_") else ""
     raise AttributeError(f"module 'eventvec' has no attribute {name!r}{advice}")
 
 
 def __dir__() -> list[str]:
-    return [*globals(), "EventVectorizer"]
+    return [*globals(), *_LATE]

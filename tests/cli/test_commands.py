@@ -67,7 +67,7 @@ def test_the_evaluation_follows_the_contract(folder: Path) -> None:
         "likes", "binary", "auroc", 80, 4,
     )  # fmt: skip
     cells = {(r["features"], r["model"], r["fraction"]) for r in result["results"]}
-    sets = {"embedding", "handcrafted", "embedding_handcrafted", "untrained"}
+    sets = {"embedding", "handcrafted", "embedding_handcrafted", "handcrafted_again", "untrained"}
     assert cells >= {(f, "stacked", s) for f in sets for s in (1.0, 0.5)}
     assert all(f in sets or f == "embedding: learned" for f, _, _ in cells)
     assert result["verdict"].startswith("Too good to be true: ")  # the share of tea gives the label away
@@ -319,7 +319,7 @@ LABELS = ("labels", "{e}", "--every", "1d", "--horizon", "1d", "-o", "x")
         ((*FIT, "--out", "x", "--cutoffs", "{l}"), 2, "cutoffs is given without cutoff_column; give both"),
         ((*FIT, "--out", "x", "--set", "encoder.dim=1000000000"), 2, "choose smaller sizes, such as encoder.dim"),
         ((*FIT, "--out", "x", "--set", "encoder.layers=1000000"), 2, "layers must be at most 1000, got 1000000"),
-        ((*FIT, "--out", "x", "--labels", "{l}"), 2, "No such option"),
+        ((*FIT, "--out", "x", "--labels", "{l}"), 2, "give --labels TABLE and --label COLUMN together"),
         ((*FIT, "--out", "x", "--holdout", "1"), 2, "holdout must be above 0 and below 1"),
         ((*FIT, "--out", "x", "--set", "data.hold_out=0.2"), 2, "did you mean 'holdout'"),
         ((*FIT, "--out", "x", "--from", "{run}", "--set", "data.static_columns.shop=text"), 2, "without static"),

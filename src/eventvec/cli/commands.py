@@ -28,6 +28,7 @@ from eventvec.cli.doctor import examine
 from eventvec.cli.event_inputs import counts, on_device, to_learn, to_score
 from eventvec.cli.on_engines import embed_on_engine, is_on_engine, update_on_engine
 from eventvec.cli.parameters import FILES, WRITTEN, Device, EventsArgument, Full, Json, event_tables, not_empty, takes
+from eventvec.cli.predictors import fit_labels, predict_labels
 from eventvec.cli.recording import recording
 from eventvec.embedding import choose_device
 from eventvec.encoders import ENCODERS
@@ -37,7 +38,7 @@ from eventvec.evaluation import EvaluationOptions, LabelOptions
 from eventvec.methods import METHODS
 from eventvec.methods.declarations import declared
 from eventvec.options import gather, those_of
-from eventvec.runs.run_files import read_info
+from eventvec.runs.run_files import is_predictor, read_info
 from eventvec.searching import read_index
 from eventvec.tables import mapped
 from eventvec.tables.addresses import address_of, features_name, public_name
@@ -92,6 +93,11 @@ def fit(
         str | None, typer.Option("--from", callback=not_empty, help="Run whose trained encoder is trained further.")
     ] = None,
     out_: Annotated[Path | None, typer.Option("--out", help="Run folder to write.")] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(callback=not_empty, help="Table of labels: learn to predict one, without a network."),
+    ] = None,
+    label: Annotated[str | None, typer.Option(callback=not_empty, help="Column of --labels to predict.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint of the run.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the schema and the settings, and stop.")] = False,
     tensorboard: Annotated[
@@ -102,15 +108,23 @@ def fit(
     json_: Json = False,
     **options: Any,
 ) -> None:
-    """Train an encoder and write a run folder; labels are needed for --method supervised only.
+    """Train an encoder without labels, or with --labels learn to predict one, and write a run folder.
 
     Training ends after --epochs or --time-budget; with neither, by early stopping or after 5 minutes.
 
     Example: `eventvec fit --events events.parquet --key card --time when --out run`
 
-    Then on labels: `eventvec fit --events events.parquet --from run --static people.parquet --method supervised
-    --set method.label=churn --out tuned`
+    The best prediction of a label: `eventvec fit --events events.parquet --key card --time when --labels labels.parquet
+    --label churn --out churn-model`, then `predict`
+
+    Train the encoder further on labels: `eventvec fit --events events.parquet --from run --static people.parquet
+    --method supervised --set method.label=churn --out tuned`
     """
+    if labels is not None or label is not None:
+        networks = {"method": method, "encoder": encoder, "from": from_, "set": set_ or None, "config": config_}
+        others = {"tensorboard": tensorboard, "mlflow": mlflow, "resume": resume or None, "dry_run": dry_run or None}
+        fit_labels(events, labels, label, out_, {**options, **networks, **others}, json_)
+        return
     changes: config.Table = {
         "method": {"name": method, "label_time": options.get("label_time")},
         "fit": those_of(options, FitOptions),
@@ -262,12 +276,15 @@ def predict(
 ) -> None:
     """Write one prediction per entity, and the probability of each class.
 
-    Example: `eventvec predict tuned events.parquet -o predictions.parquet`
+    Example: `eventvec predict churn-model events.parquet -o predictions.parquet`
 
     A run of a targeted method, such as cresp or cnp, predicts observations at the places of a table, which has the
     columns of the covariates: `eventvec predict run events.parquet --at places.parquet -o predictions.parquet`
     """
     options |= {} if static is None else {"static": static}
+    if is_predictor(run):
+        predict_labels(run, events, output, {**options, **({} if at is None else {"at": at})}, overwrite, json_)
+        return
     trained, data = to_score(run, events, output, overwrite, device, options, [at, static])
     if warning := far_from_best(trained):
         terminal.notes([warning])

@@ -8,6 +8,12 @@
     fine_tuned      a model of one label, which `EventVectorizer.fine_tune` returns
     frames          results in the library that the events came from
     vectorizer      `EventVectorizer`; it needs scikit-learn
+    event_estimators  `EventClassifier` and `EventRegressor`; they need scikit-learn
+    estimator_steps  how these learn, read, predict and describe themselves
+    labelled_rows   what they learn from                rows_to_predict  what they predict from
+    families        the families of features            later_folds      inner folds in time
+    event_predictor  the models with their weights      predictor_files  the folder of a predictor
+    predictor_answer  what a predictor is worth out of fold
 """
 
 from __future__ import annotations

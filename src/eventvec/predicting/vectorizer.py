@@ -62,8 +62,9 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         epochs: The number of passes over the data. With neither `epochs` nor `time_budget`, training ends after 5
             minutes, or after 5 epochs without improvement.
         time_budget: The seconds of training.
-        beside: What the vectors have beside the learned part, `timing`, `aggregates` or both, see `FitOptions`; an
-            empty list for the learned part alone. By default both with `coles`, and nothing with other methods.
+        beside: What the vectors have beside the learned part, any of `timing`, `aggregates`, `codes` and
+            `convolutions`, see `FitOptions`; an empty list for the learned part alone. By default timing and aggregates
+            with `coles`, and nothing with other methods.
         holdout: The share of entities that are left out of training, so that `evaluate(..., holdout=True)` tests on
             entities that the encoder never saw.
         random_state: The seed of everything random.

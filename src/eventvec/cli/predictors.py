@@ -1,0 +1,107 @@
+"""What `fit --labels` and `predict` do with a predictor, the model of a label without a trained network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from eventvec import tables
+from eventvec.cli import terminal
+from eventvec.cli.event_inputs import counts
+from eventvec.errors import ConfigError
+from eventvec.evaluation import target
+from eventvec.options import option_types, those_of
+from eventvec.tables.addresses import public_name
+from eventvec.tables.embeddings import row_columns
+from eventvec.tables.outputs import MARK
+from eventvec.tables.read_options import GROUPS, StaticColumns
+from eventvec.tables.sources import read_table
+from eventvec.training.progress_bars import bar
+
+
+def fit_labels(
+    events: Any, labels: str | None, label: str | None, out: Path | None, options: Mapping[str, Any], json_: bool
+) -> None:
+    """Learn to predict a label, write the folder, and show what the model is worth.
+
+    Args:
+        events: The path of the events, or the paths of several tables by their names.
+        labels: The table of labels.
+        label: The column to predict.
+        out: The folder to write.
+        options: The options of `fit`: those of `ev.read`, `label_time`, `time_budget` and `seed`.
+    """
+    from eventvec.predicting.event_estimators import EventClassifier, EventRegressor
+
+    if labels is None or label is None:
+        raise ConfigError("give --labels TABLE and --label COLUMN together: the table of labels, and what to predict")
+    used = {name for group in GROUPS for name in option_types(group)} | {"label_time", "time_budget", "seed"}
+    if unused := [name for name, value in options.items() if name not in used and value is not None]:
+        raise ConfigError(
+            f"--{unused[0].replace('_', '-')} is of networks, and --labels trains none; to train one on labels: "
+            "--static TABLE --method supervised --set method.label=COLUMN"
+        )
+    if out is None:
+        raise ConfigError("name the run folder to write: --out FOLDER")
+    tables.check_place(out)
+    reading = those_of(options, *GROUPS)
+    columns = {name: reading.pop(name, None) for name in ("key", "time", "categorical", "numeric")}
+    static = {name: reading.pop(name, None) for name in option_types(StaticColumns)}["static"]
+    is_number = target(read_table(labels, [label], "the label table")[label].to_arrow(), None, label).task == "numeric"
+    model: Any = (EventRegressor if is_number else EventClassifier)(
+        **columns, reading=reading, budget=options.get("time_budget") or 60.0, random_state=options.get("seed") or 0
+    )
+    model.fit(events, labels, label, label_time=options.get("label_time"), static=static)
+    model.save(out)
+    answer = model.explain()
+    terminal.notes(answer.notes)
+    facts = {"run": str(out), **answer.facts, "families": list(model.predictor_.families)}
+    terminal.answer({**answer.to_dict(), **facts, "score": answer.to_dict()["score"]}, answer.render(), json_)
+
+
+def predict_labels(
+    run: Path, events: Any, output: str, options: Mapping[str, Any], overwrite: bool, json_: bool
+) -> None:
+    """Write one prediction per entity, and for classes the probability of each.
+
+    Args:
+        run: The folder of a predictor.
+        events: The path of the events, or the paths of several tables by their names.
+        output: The file or table to write.
+        options: The options of `predict`: those of `tables.read_options` for cuts and formats, and `static`.
+    """
+    from eventvec.predicting.estimator_steps import class_names
+    from eventvec.predicting.predictor_files import load_predictor
+    from eventvec.predicting.rows_to_predict import Asked, rows_to_predict
+
+    tables.check_output(output, [run, events, options.get("cutoffs"), options.get("static")], overwrite=overwrite)
+    predictor, given = load_predictor(str(run))
+    if "at" in options:
+        raise ConfigError("a predictor does not predict at places; leave out --at")
+    asked = those_of(options, Asked)
+    formats = {name: value for name, value in options.items() if name not in {*asked, "inclusive"}}
+    with bar("reading"):
+        rows = rows_to_predict(predictor, events, Asked(**asked), {**(given["reading"] or {}), **formats})
+    terminal.notes(rows.data.notes)
+    with bar("predicting"):
+        values = predictor.predict(rows)
+    columns: dict[str, Any] = {"prediction": values}
+    if predictor.target.task != "numeric":
+        names = class_names(predictor)
+        likeliest = pa.array(names).take(pa.array(values.argmax(1)))
+        columns = {
+            "prediction": likeliest,
+            **{f"p_{name}": column for name, column in zip(names, values.T, strict=True)},
+        }
+    keys = row_columns(rows.data.keys, rows.data.schema, rows.data.moments, rows.data.origin.options)
+    if taken := keys.keys() & columns:
+        raise ConfigError(f"the column {min(taken)!r} is called like a column of the predictions; rename it")
+    described = {"predictor": predictor.info["id"], "fingerprint": rows.data.fingerprint}
+    table = pa.table({**keys, **columns}).replace_schema_metadata({MARK: json.dumps(described)})
+    tables.write(output, table, overwrite=overwrite)
+    shown = {**counts(rows.data), "rows": len(table), "columns": table.column_names, "run": predictor.info["id"]}
+    terminal.show({"output": public_name(output), **shown}, json_)

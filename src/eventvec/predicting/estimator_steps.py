@@ -1,0 +1,137 @@
+"""What `EventClassifier` and `EventRegressor` share: how they learn, read, predict and describe themselves."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import pyarrow as pa
+
+from eventvec.dataset import Dataset
+from eventvec.errors import ConfigError, shown
+from eventvec.options import above_zero, check_seed, option_types
+from eventvec.predicting.event_predictor import Predictor, learn
+from eventvec.predicting.frames import frame_of, library_of
+from eventvec.predicting.labelled_rows import Learning, of_array, of_table
+from eventvec.predicting.rows_to_predict import Asked, rows_to_predict
+from eventvec.runs import Run
+from eventvec.sequences import Array
+from eventvec.tables import read
+from eventvec.tables.embeddings import row_columns
+from eventvec.tables.read_options import TableFormat
+from eventvec.tables.sources import Tabular, kept
+from eventvec.tables.times import Instant
+from eventvec.training.progress_bars import bar
+
+SEED_BITS = 31
+"""The size of seeds that LightGBM takes."""
+
+
+def class_names(predictor: Predictor) -> list[str]:
+    """Return the classes as text, in the order of the probabilities."""
+    return [str(name) for name in pa.array(predictor.target.classes).cast(pa.string()).to_pylist()]
+
+
+def learn_in_place(model: Any, events: Any, labels: Any, asked: Learning) -> None:
+    """Train a model in place; it is as before if that fails."""
+    above_zero("budget", model.budget)
+    check_seed("random_state", model.random_state, SEED_BITS)
+    if model.vector is not None and not isinstance(model.vector, Run):
+        raise ConfigError(f"vector must be a Run, got {type(model.vector).__name__}; load it: ev.load(path)")
+    deadline, data = time.monotonic() + model.budget, events if isinstance(events, Dataset) else None
+    if asked.label is not None:
+        source = events if data is not None else kept(events)  # which may be read twice
+        with bar("reading", model.progress):
+            learned = of_table(data, lambda **cuts: _read(model, source, cuts), labels, asked)
+    elif data is None:
+        raise ConfigError("name the column of the table of labels to predict: fit(events, labels, 'churn')")
+    else:
+        learned = of_array(data, labels, asked)
+    with bar("training", model.progress) as tick:
+        predictor = learn(learned.lesson, model.random_state, deadline, tick)
+    model.predictor_ = replace(
+        predictor, label_time=learned.label_time, inclusive=asked.time.inclusive, vector=model.vector,
+        notes=(*learned.notes, *predictor.notes),
+    )  # fmt: skip
+    model.notes_ = model.predictor_.notes
+
+
+def _read(model: Any, events: Any, cuts: Mapping[str, Any]) -> Dataset:
+    """Return the events of a table, cut at times if any are given."""
+    if model.vector is not None:
+        formats = option_types(TableFormat)
+        options = {name: value for name, value in (model.reading or {}).items() if name in formats}
+        return read(events, schema=model.vector.schema, **options, **cuts)
+    for name in ("key", "time"):
+        if getattr(model, name) is None:
+            raise ConfigError(f"{name} is not given; name the column: {type(model).__name__}(key=..., time=...)")
+    options = {"key": model.key, "time": model.time, "categorical": model.categorical, "numeric": model.numeric}
+    options |= model.reading or {}
+    if cuts and options.get("store") is not None:  # a store holds the events of one reading
+        options["store"] = f"{os.fspath(options['store'])}.labels"
+    return read(events, **{**options, **cuts})
+
+
+def predictions_of(
+    model: Any,
+    events: Any,
+    cutoffs: Tabular | None,
+    column: str | None,
+    until: Instant | None,
+    static: Tabular | None,
+    labels: Tabular | None,
+    features: Mapping[str, Tabular] | None,
+) -> tuple[Array, Dataset]:
+    """Return the predictions of a model, and the rows that they are of."""
+    predictor = cast(Predictor, model.predictor_)
+    formats = option_types(TableFormat)
+    reading = {name: value for name, value in (model.reading or {}).items() if name in formats}
+    with bar("reading", model.progress):
+        rows = rows_to_predict(
+            predictor, events, Asked(cutoffs, column, until, static, labels, features or {}), reading
+        )
+    with bar("predicting", model.progress):
+        return predictor.predict(rows), rows.data
+
+
+def predicted_frame(events: Any, data: Dataset, names: Sequence[str], values: Sequence[Array]) -> Any:
+    """Return predictions as a frame of the library of the events, with the key and the time of each row."""
+    key, *times = row_columns(data.keys, data.schema, data.moments, data.origin.options).items()
+    for name, _ in (key, *times):
+        if name in names:
+            raise ConfigError(
+                f"the column {shown(name)} is called like a column of the predictions; give it another name, the key "
+                'by reading={"key_as": "entity"}'
+            )
+    columns = [column.to_numpy(zero_copy_only=False) for _, column in times]
+    return frame_of(library_of(events), key[0], key[1], [*(name for name, _ in times), *names], [*columns, *values])
+
+
+def arguments_of(model: Any) -> dict[str, Any]:
+    """Return the arguments of the constructor that JSON can hold, for `load`."""
+    given = {name: value for name, value in model.get_params(deep=False).items() if name != "vector"}
+    formats = option_types(TableFormat)
+    reading = {name: value for name, value in (given["reading"] or {}).items() if name in formats}
+    for name in ("categorical", "numeric"):
+        given[name] = None if given[name] is None else [str(each) for each in given[name]]
+    return {
+        **given,
+        "reading": reading or None,
+        "budget": float(given["budget"]),
+        "random_state": int(model.random_state),
+    }
+
+
+def described(model: Any) -> str:
+    """Return what a trained model is worth, or the arguments of one that is not trained."""
+    return repr(model.explain()) if hasattr(model, "predictor_") else repr(model)
+
+
+def tags_of_events(tags: Any) -> Any:
+    """Return the tags of an estimator of scikit-learn that takes events, which are no array of two dimensions."""
+    tags.input_tags.two_d_array = False
+    tags.no_validation = True  # eventvec checks events itself
+    return tags

@@ -1,0 +1,191 @@
+"""What a predictor learns from: histories as of the times of their labels, the labels, and the caller's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eventvec.dataset import Dataset, repeated, storage
+from eventvec.errors import ConfigError, shown
+from eventvec.evaluation.features import with_moment
+from eventvec.evaluation.inputs import column, positive
+from eventvec.evaluation.joined_labels import join_timed
+from eventvec.evaluation.task import Target, target
+from eventvec.predicting.event_predictor import Lesson
+from eventvec.predicting.families import (
+    EARLIER,
+    STATIC,
+    VECTOR,
+    CallerFeatures,
+    EarlierLabels,
+    Encoded,
+    Family,
+    Rows,
+    check_name,
+    empty_target,
+    of_static,
+)
+from eventvec.predicting.frames import with_key
+from eventvec.runs import Run
+from eventvec.sequences import Array
+from eventvec.tables import attach
+from eventvec.tables.coding import factorize
+from eventvec.tables.label_times import LabelTime, TimedLabels, fitted_later, labelled_histories, untimed
+from eventvec.tables.sources import Tabular, kept
+from eventvec.tables.times import Duration, duration
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What is learned, and from what beside the events.
+
+    Args:
+        label: The column to predict; None if the labels are an array.
+        numeric: Whether it is predicted as a number, and not as classes.
+        time: Which events are read for a label.
+        static: A table with the key and columns about the entity.
+        weight: The column of the weights, or with an array of labels the weights.
+        earlier_labels: The time after which a label is known; None to read no earlier labels.
+        features: Tables of the caller's features by name.
+        vector: A run whose vectors are read.
+    """
+
+    label: str | None
+    numeric: bool
+    time: LabelTime
+    static: Tabular | None = None
+    weight: Any = None
+    earlier_labels: Duration | None = None
+    features: Mapping[str, Tabular] = field(default_factory=dict)
+    vector: Run | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What a predictor learns from, with the column of the times of labels and notes."""
+
+    lesson: Lesson
+    label_time: str | None
+    notes: tuple[str, ...]
+
+
+def of_table(events: Dataset | None, read: Callable[..., Dataset], labels: Tabular, asked: Learning) -> Learned:
+    """Return what a predictor learns from a table of labels.
+
+    Args:
+        events: The events, if they are a data set already.
+        read: Reads the events, with further options of `ev.read`. Where labels have times, it reads twice, so that
+            vocabularies and scales are those of the events before these times.
+        labels: The table of labels.
+        asked: What is learned.
+    """
+    labels, label = kept(with_key(labels)), asked.label
+    if not isinstance(label, str):
+        raise ConfigError(
+            f"one label is learned at a time, got {shown(label)}; name one column, and fit one model for each label"
+        )
+    if asked.weight is not None and not isinstance(asked.weight, str):
+        raise ConfigError(f"weight must name a column of the table of labels, got {type(asked.weight).__name__}")
+    data = read() if events is None else events
+    kinds = (data.schema.categorical, data.schema.numeric, data.schema.bags)
+    taken = {each.name for kind in kinds for each in kind}
+    if label in taken:
+        raise ConfigError(
+            f"the label {shown(label)} is also a column of the events, which are features; rename it in the table of "
+            "labels, or leave the column out: categorical=, numeric="
+        )
+    further = [asked.weight] if asked.weight else []
+    histories, timed, key = labelled_histories(data, labels, [label], further, None, asked.time)
+    notes = list(histories.notes[len(data.notes) :])
+    if events is None and asked.vector is None and timed.time is not None and data.moments is None:
+        rows = timed.table.select(key, timed.time).drop_nulls()
+        histories = read(cutoffs=rows, cutoff_column=timed.time, inclusive=asked.time.inclusive)
+    elif timed.moments is not None:
+        runs = asked.vector.info["holdouts"] if asked.vector else ()
+        notes += fitted_later(data.schema, runs, timed.moments.drop_nulls().to_numpy())
+    joined = join_timed(
+        histories.keys, data.schema.key_out, timed, label, table_key=key, group=None, moments=histories.moments,
+        origin=histories.origin.options, weight=asked.weight, of="rows",
+    )  # fmt: skip
+    if timed.time is None and histories.moments is None and histories.origin.until is None:
+        notes.append(untimed(asked.time.label_time))
+    assert isinstance(joined.labels, np.ndarray)
+    notes = [*histories.notes[: 0 if events is None else len(data.notes)], *notes, *joined.notes]
+    complete = replace(_with_static(histories, asked), notes=tuple(notes))
+    rows_of = with_moment(complete)[joined.positions]
+    weights = None if joined.weights is None else positive(joined.weights)
+    return _learned(rows_of, joined.labels, weights, asked, timed if timed.moments is not None else None, key)
+
+
+def of_array(data: Dataset, labels: Any, asked: Learning) -> Learned:
+    """Return what a predictor learns from one label for each row of the data."""
+    y = column(labels, "labels", len(data))
+    weights = None if asked.weight is None else positive(column(asked.weight, "weight", len(data)))
+    if asked.earlier_labels is not None:
+        raise ConfigError("earlier_labels needs a table of labels with times; give one with label= and label_time=")
+    return _learned(with_moment(_with_static(data, asked)), y, weights, asked, None, None)
+
+
+def _with_static(data: Dataset, asked: Learning) -> Dataset:
+    """Return the data with the static columns of the caller's table; refuse the label among them."""
+    if asked.static is not None:
+        data = attach(data, with_key(asked.static))
+    if asked.label in data.sequences.static:
+        raise ConfigError(
+            f"the label {shown(asked.label)} is also a static column, which is a feature; leave it out of static="
+        )
+    return data
+
+
+def _learned(
+    data: Dataset, labels: Array, weights: Array | None, asked: Learning, timed: TimedLabels | None, key: str | None
+) -> Learned:
+    """Return what a predictor learns from rows with their labels."""
+    of_label = _target(labels, asked)
+    if len(of_label.y) < len(labels):
+        data, weights = data[of_label.rows], None if weights is None else weights[of_label.rows]
+    rows = Rows(data, timed, {name: with_key(table) for name, table in asked.features.items()}, None)
+    entities = factorize(pa.chunked_array([storage(data.keys)]))[0].astype(np.int64) if repeated(data.keys) else None
+    moments = data.moments if timed is not None else None
+    time = None if timed is None else timed.time
+    lesson = Lesson(rows, of_label, moments, entities, weights, _extra(rows, of_label, asked, time, key))
+    return Learned(lesson, time, data.notes)
+
+
+def _target(labels: Array, asked: Learning) -> Target:
+    name = asked.label or "label"
+    if asked.numeric:
+        return target(labels, "numeric", name)
+    found = target(labels, None, name)
+    return target(labels, "multiclass", name) if found.task == "numeric" else found
+
+
+def _extra(rows: Rows, of_label: Target, asked: Learning, time: str | None, key: str | None) -> dict[str, Family]:
+    """Return the families that depend on more than the events, in the order in which they are tried."""
+    families: dict[str, Family] = {}
+    static = of_static(rows.data.schema, list(rows.data.sequences.static))
+    if static is not None:
+        families[STATIC] = static
+    if asked.earlier_labels is not None:
+        if time is None or key is None:
+            raise ConfigError(
+                "earlier_labels needs the time of each label; name its column in the table of labels: label_time="
+            )
+        duration(rows.data.schema, asked.earlier_labels)
+        families[EARLIER] = EarlierLabels(key, empty_target(of_label), asked.earlier_labels, asked.time.inclusive)
+    for name in asked.features:
+        check_name(name)
+        families[name] = CallerFeatures.of(name, rows, time)
+    if asked.vector is not None:
+        if asked.label in asked.vector.info["labels"]:
+            raise ConfigError(
+                f"the run {asked.vector.id} has learned the label {shown(asked.label)}, so that its vectors tell it of "
+                "the entities of its training; give a run that has not"
+            )
+        asked.vector.check_schema(rows.data.schema)
+        families[VECTOR] = Encoded(asked.vector.encoder)
+    return families

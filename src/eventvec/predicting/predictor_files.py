@@ -1,0 +1,303 @@
+"""The folder of a predictor: plain files that appear together or not at all, with mode 0600. Nothing is pickled.
+
+Boosted trees are in LightGBM's own text format, arrays in one safetensors file, the rest is JSON. `run.json` has the
+digest of each file, which is compared before anything is read, so that a damaged file reaches no parser. A run whose
+vectors are read lies as a run folder inside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError
+
+from eventvec.errors import CheckpointError, misfit, need
+from eventvec.evaluation.fitted import Fitted, Linear, Trees
+from eventvec.evaluation.stacking import TREES, Cell, Stacked
+from eventvec.evaluation.task import Target
+from eventvec.files import path_only, run_above, write_text
+from eventvec.predicting.event_predictor import Predictor
+from eventvec.predicting.families import (
+    EARLIER,
+    FAMILIES,
+    STATIC,
+    VECTOR,
+    CallerFeatures,
+    EarlierLabels,
+    Encoded,
+    Family,
+    of_static,
+    tensors_of,
+)
+from eventvec.runs import load
+from eventvec.runs.building import refusing_damage
+from eventvec.runs.run_files import read_tensors, write_tensors
+from eventvec.schema import Schema
+from eventvec.statistics import Estimate
+from eventvec.tables import check_place
+
+FORMAT, KIND = 1, "predictor"
+INFO, SCHEMA, ARRAYS = "run.json", "schema.json", "arrays.safetensors"
+PARTS = ("mean", "scale", "weights", "offset")
+"""The arrays of a linear model."""
+
+
+class _Model(BaseModel, extra="forbid"):
+    """A model with its weight."""
+
+    features: str
+    head: str
+    weight: float = Field(allow_inf_nan=False)
+
+
+class _Caller(BaseModel, extra="forbid"):
+    """A family of the caller's features."""
+
+    columns: list[str]
+    means: list[float]
+
+
+class _Info(BaseModel, extra="forbid"):
+    """The content of the `run.json` of a predictor."""
+
+    format: PositiveInt
+    kind: Literal["predictor"]
+    id: str = Field(min_length=1)
+    seed: int
+    fingerprint: str
+    versions: dict[str, str]
+    rows: NonNegativeInt
+    entities: NonNegativeInt
+    label: str
+    task: Literal["binary", "multiclass", "numeric"]
+    classes: list[bool | int | float | str]
+    label_time: str | None
+    inclusive: bool
+    families: list[str]
+    caller: dict[str, _Caller]
+    earlier: dict[str, str | float | int] | None
+    sets: dict[str, list[str]]
+    models: list[_Model]
+    offset: float | list[float] | None
+    score: list[float] | None
+    adds: list[tuple[str, list[float] | None, bool]]
+    gains: dict[str, float]
+    given: dict[str, Any]
+    notes: list[str]
+    files: dict[str, str]
+
+
+def save_predictor(predictor: Predictor, given: Mapping[str, Any], path: str) -> None:
+    """Write a predictor to a new folder.
+
+    Args:
+        predictor: The predictor.
+        given: The arguments of the estimator's constructor.
+        path: The folder, which is new or empty.
+    """
+    folder = path_only(path)
+    check_place(folder)
+    if run := run_above(folder):
+        raise CheckpointError(f"{folder} lies in the run folder {run}; choose a folder elsewhere")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise CheckpointError(f"{folder} is not empty; choose a new folder")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = folder.parent / f".{folder.name}.{predictor.info['id']}.{os.getpid()}.folder"
+    try:
+        draft.mkdir(mode=0o700)
+        _write(predictor, given, draft)
+        draft.rename(folder)  # replaces an empty folder, and no other
+    except OSError as error:
+        raise CheckpointError(f"{folder} cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _write(predictor: Predictor, given: Mapping[str, Any], folder: Path) -> None:
+    if predictor.vector is not None and VECTOR in predictor.families:
+        predictor.vector.save(folder / VECTOR)
+    write_text(folder / SCHEMA, predictor.schema.to_json())
+    arrays, names = dict(tensors_of(predictor.families)), [SCHEMA, ARRAYS]
+    for place, model in enumerate(predictor.stack.models.values()):
+        if isinstance(model, Trees):
+            names.append(_trees(place))
+            write_text(folder / names[-1], model.booster.model_to_string())
+        elif isinstance(model, Linear):
+            arrays |= {f"model.{place}.{part}": torch.from_numpy(np.array(getattr(model, part))) for part in PARTS}
+    write_tensors(folder / ARRAYS, arrays, {"kind": KIND})  # a file without a header could not be read
+    digests = {name: _digest(folder / name) for name in names}
+    write_text(folder / INFO, json.dumps({**_described(predictor), "given": dict(given), "files": digests}, indent=1))
+
+
+def _described(predictor: Predictor) -> dict[str, Any]:
+    """Return the content of `run.json` without the files."""
+    info, stack, target = predictor.info, predictor.stack, predictor.target
+    caller = {name: each for name, each in predictor.families.items() if isinstance(each, CallerFeatures)}
+    earlier = predictor.families.get(EARLIER)
+    score = info["score"]
+    return {
+        "format": FORMAT,
+        "kind": KIND,
+        **{name: info[name] for name in ("id", "seed", "fingerprint", "versions", "rows", "entities")},
+        "label": target.name,
+        "task": target.task,
+        "classes": list(target.classes),
+        "label_time": predictor.label_time,
+        "inclusive": predictor.inclusive,
+        "families": list(predictor.families),
+        "caller": {name: {"columns": each.columns, "means": each.means} for name, each in caller.items()},
+        "earlier": {"key": earlier.key, "delay": _delay(earlier.delay)} if isinstance(earlier, EarlierLabels) else None,
+        "sets": predictor.sets,
+        "models": [{"features": f, "head": head, "weight": stack.weights[f, head]} for f, head in stack.models],
+        "offset": None if stack.offset is None else np.asarray(stack.offset).tolist(),
+        "score": None if score is None else _ends(score),
+        "adds": [
+            (row["family"], None if row["adds"] is None else _ends(row["adds"]), row["used"]) for row in info["adds"]
+        ],
+        "gains": info["gains"],
+        "notes": list(predictor.notes),
+    }
+
+
+def load_predictor(path: str) -> tuple[Predictor, dict[str, Any]]:
+    """Return a predictor from its folder, and the arguments of the estimator's constructor.
+
+    Raises:
+        CheckpointError: If it is no folder of a predictor, a file is damaged, or a newer eventvec wrote it.
+    """
+    folder = path_only(path)
+    info = _read_info(folder)
+    for name, digest in info.files.items():
+        if _digest(folder / name) != digest:
+            raise CheckpointError(f"{folder / name} is damaged: it is not the file that was written")
+    damaged = f"{folder / INFO} is damaged"
+    if {SCHEMA, ARRAYS} - info.files.keys():
+        raise CheckpointError(f"{damaged}: files lack {SCHEMA} or {ARRAYS}")
+    schema = Schema.from_json((folder / SCHEMA).read_bytes(), str(folder / SCHEMA))
+    arrays, _ = read_tensors(folder / ARRAYS)
+    vector = load(folder / VECTOR) if VECTOR in info.families else None
+    target = Target(info.label, info.task, np.zeros(0), np.zeros(0, int), tuple(info.classes))
+    with refusing_damage(folder):
+        families = {name: _family(name, info, schema, target, arrays) for name in info.families if name != VECTOR}
+        if vector is not None:
+            families[VECTOR] = Encoded(vector.encoder)
+        sets = {name: tuple(parts) for name, parts in info.sets.items()}
+        models = {
+            (each.features, each.head): _model(folder, place, each.head, info, arrays)
+            for place, each in enumerate(info.models)
+        }
+        _check(info, sets, families, models)
+    weights = {(each.features, each.head): each.weight for each in info.models}
+    stack = Stacked(info.task, models, weights, None if info.offset is None else np.asarray(info.offset))
+    adds = [{"family": name, "adds": _estimate(ends, signed=True), "used": used} for name, ends, used in info.adds]
+    facts = info.model_dump(include={"id", "seed", "fingerprint", "versions", "rows", "entities", "gains"})
+    score = _estimate(info.score)
+    predictor = Predictor(
+        schema, target, families, sets, stack, {**facts, "adds": adds, "score": score}, info.label_time,
+        info.inclusive, vector, tuple(info.notes),
+    )  # fmt: skip
+    return predictor, info.given
+
+
+def _read_info(folder: Path) -> _Info:
+    try:
+        text = (folder / INFO).read_bytes()
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{folder} is not the folder of a predictor: its {INFO} cannot be read") from error
+    try:
+        head = json.loads(text)
+        if not isinstance(head, dict) or head.get("kind") != KIND:
+            raise CheckpointError(f"{folder} holds no predictor; load a run by ev.load(path)")
+        if isinstance(head.get("format"), int) and head["format"] > FORMAT:
+            raise CheckpointError(
+                f"{folder} has format {head['format']}; this eventvec reads up to {FORMAT}: upgrade eventvec"
+            )
+        return _Info.model_validate(head)
+    except ValidationError as error:
+        raise CheckpointError(f"{folder / INFO} is damaged: {misfit(error)}") from error
+    except ValueError as error:
+        raise CheckpointError(f"{folder / INFO} is damaged: it is no JSON") from error
+
+
+def _family(name: str, info: _Info, schema: Schema, target: Target, arrays: Mapping[str, torch.Tensor]) -> Family:
+    """Return a family as it was in training."""
+    if name in FAMILIES:
+        encoder, prefix = FAMILIES[name](schema), f"family.{name}."
+        state = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
+        encoder.load_state_dict(state)
+        return Encoded(encoder.eval())
+    if name == STATIC and (static := of_static(schema, [each.name for each in schema.static])):
+        return static
+    if name == EARLIER and info.earlier is not None:
+        return EarlierLabels(str(info.earlier["key"]), target, info.earlier["delay"], info.inclusive)
+    caller = info.caller[name]
+    return CallerFeatures(name, tuple(caller.columns), tuple(caller.means), info.label_time)
+
+
+def _model(folder: Path, place: int, head: str, info: _Info, arrays: Mapping[str, torch.Tensor]) -> Fitted:
+    """Return a trained model."""
+    if head != TREES:
+        return Linear(info.task, *(arrays[f"model.{place}.{part}"].numpy() for part in PARTS))
+    name = _trees(place)
+    if name not in info.files:
+        raise ValueError(f"{INFO} lists no {name}")
+    package = need("lightgbm", "eval")
+    try:
+        return Trees(package.Booster(model_str=(folder / name).read_text(encoding="utf-8")))
+    except package.basic.LightGBMError as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
+def _check(
+    info: _Info, sets: Mapping[str, tuple[str, ...]], families: Mapping[str, Family], models: Mapping[Cell, Fitted]
+) -> None:
+    """Refuse models that do not fit one another."""
+    outputs = len(info.classes) if info.task == "multiclass" else 1
+    for name, model in ((cell[0], model) for cell, model in models.items()):
+        if not set(sets[name]) <= families.keys():
+            raise ValueError(f"{INFO}: the set {name!r} names a family that is not listed")
+        if isinstance(model, Trees) and model.booster.num_model_per_iteration() != outputs:
+            raise ValueError("boosted trees have another number of classes")
+        if isinstance(model, Linear) and (
+            model.weights.shape != (len(model.mean), outputs) or len(model.scale) != len(model.mean)
+            or model.offset.shape != (outputs,)
+        ):  # fmt: skip
+            raise ValueError(f"{ARRAYS}: the arrays of a linear model do not fit")
+    if info.offset is not None and np.size(np.asarray(info.offset)) != outputs:
+        raise ValueError(f"{INFO}: offset has another number of classes")
+    if info.offset is None and len(models) != 1:
+        raise ValueError(f"{INFO}: several models need an offset")
+
+
+def _trees(place: int) -> str:
+    return f"trees-{place}.txt"
+
+
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of a file; a text of no file if it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    except OSError:
+        return ""
+
+
+def _ends(estimate: Estimate) -> list[float]:
+    return [estimate.value, estimate.low, estimate.high]
+
+
+def _estimate(ends: list[float] | None, signed: bool = False) -> Estimate | None:
+    """Return the estimate of which `_ends` are the numbers."""
+    return None if ends is None else Estimate(ends[0], ends[1], ends[2], signed)
+
+
+def _delay(delay: Any) -> str | int | float:
+    """Return a length of time as text or a number."""
+    return delay if isinstance(delay, str | int | float) else f"{int(delay.total_seconds())}s"

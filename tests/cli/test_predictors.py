@@ -1,0 +1,76 @@
+"""`fit --labels` and `predict` on the command line: the same predictions as in Python, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from tests.commands import answer, invoke
+
+import eventvec as ev
+
+N = 60
+COLUMNS = ["--key", "card", "--time", "day", "--numeric", "paid"]
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with events, of which the later ones tell the label, and labels at a time."""
+    folder, rng = tmp_path_factory.mktemp("tables"), np.random.default_rng(0)
+    card, churn = np.repeat(np.arange(N), 5), rng.permutation(N) % 2
+    early = pl.DataFrame(
+        {"card": card, "day": rng.integers(0, 50, len(card)), "paid": rng.random(len(card)) + card % 2}
+    )
+    late = pl.DataFrame({"card": np.arange(N), "day": 60, "paid": 100.0 * churn})
+    pl.concat([early, late], how="vertical_relaxed").write_parquet(folder / "events.parquet")
+    names = np.where((np.arange(N) % 2 == 1) ^ (rng.random(N) < 0.1), "yes", "no")
+    labels = pl.DataFrame({"card": np.arange(N), "day": 50, "churn": names, "spend": rng.random(N) + np.arange(N) % 2})
+    labels.write_parquet(folder / "labels.parquet")
+    return folder
+
+
+def test_a_label_is_learned_and_predicted(tables: Path, tmp_path: Path) -> None:
+    events, labels, out = tables / "events.parquet", tables / "labels.parquet", tmp_path / "model"
+    of_label = ["--labels", labels, "--label", "churn"]
+    fitted = answer("fit", "--events", events, *COLUMNS, *of_label, "--out", out)
+    assert fitted["label"] == "churn"
+    assert fitted["metric"] == "auroc"
+    assert 0.5 < fitted["score"]["value"] <= 1
+    predictions = tmp_path / "p.parquet"
+    cutoffs = ["--cutoffs", labels, "--cutoff-column", "day"]
+    told = answer("predict", out, events, "-o", predictions, *cutoffs)
+    assert told["columns"] == ["card", "day", "prediction", "p_no", "p_yes"]
+    model = ev.EventClassifier("card", "day", numeric=["paid"]).fit(events, labels, "churn")
+    expected = model.predict_proba(events, labels)
+    np.testing.assert_array_equal(pl.read_parquet(predictions)["p_yes"], expected["yes"])
+    assert ev.EventClassifier.load(out).predict_proba(events, labels).equals(expected)
+
+
+def test_a_number_is_learned_by_the_regressor(tables: Path, tmp_path: Path) -> None:
+    events, labels, out = tables / "events.parquet", tables / "labels.parquet", tmp_path / "model"
+    assert (
+        answer("fit", "--events", events, *COLUMNS, "--labels", labels, "--label", "spend", "--out", out)["task"]
+        == "numeric"
+    )
+    assert answer("predict", out, events, "-o", tmp_path / "p.parquet")["columns"] == ["card", "prediction"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--labels", "L"], "give --labels TABLE and --label COLUMN together"),
+        (["--labels", "L", "--label", "churn", "--method", "supervised"], "--method is of networks"),
+        (["--labels", "L", "--label", "churn", "--epochs", "3"], "--epochs is of networks"),
+        (["--labels", "L", "--label", "churn"], "name the run folder to write"),
+        (["--labels", "L", "--label", "absent", "--out", "OUT"], "has no column 'absent'"),
+    ],
+)
+def test_what_no_predictor_takes_is_refused(options: list[str], message: str, tables: Path, tmp_path: Path) -> None:
+    places = {"L": str(tables / "labels.parquet"), "OUT": str(tmp_path / "model")}
+    words = [places.get(word, word) for word in options]
+    result = invoke("fit", "--events", tables / "events.parquet", *COLUMNS, *words)
+    assert result.exit_code in (1, 2)
+    assert message in " ".join(result.stderr.split())
+    assert not (tmp_path / "model").exists()

@@ -1,0 +1,33 @@
+"""The families that are computed from events alone: which data have them, and that they are saved and loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import eventvec as ev
+from eventvec.predicting.families import names_for
+
+
+@pytest.mark.parametrize("columns", ["codes", "numbers"])
+def test_codes_and_convolutions_are_read_and_come_back_with_the_model(columns: str, tmp_path: Path) -> None:
+    """The label is the order of b and c in rounds of a, b and c, of which no count tells anything."""
+    rng, n = np.random.default_rng(0), 160
+    ordered = rng.random(n) < 0.5
+    what = np.where(ordered[:, None], list("abc" * 8 + "a"), list("acb" * 8 + "a"))
+    events = pl.DataFrame({"card": np.repeat(np.arange(n), 25), "day": np.tile(np.arange(25), n), "what": what.ravel()})
+    numbers = events.select("card", "day", paid=(pl.col("what") == "b").cast(pl.Float64))
+    table = events if columns == "codes" else numbers
+    kinds = {"categorical": ["what"], "numeric": []} if columns == "codes" else {"categorical": [], "numeric": ["paid"]}
+    data = ev.read(table, key="card", time="day", **kinds)
+    expected = ["handcrafted", "codes", "convolutions"] if columns == "codes" else ["handcrafted", "convolutions"]
+    assert set(names_for(data.schema)) == set(expected)
+    model = ev.EventClassifier(progress=False).fit(data, ordered)
+    assert {row["family"] for row in model.adds} == set(expected)
+    model.save(tmp_path / "model")
+    again = ev.EventClassifier.load(tmp_path / "model")
+    assert np.array_equal(again.predict_proba(data), model.predict_proba(data))
+    assert (model.predict(data) == ordered).mean() > 0.95
