@@ -24,6 +24,7 @@ from experiments.coles.peer_embedding import peer_embedding
 from experiments.command_line import Row, run
 from experiments.jobs import side_by_side
 from experiments.worth.candidates import CANDIDATES, default_of, tables
+from experiments.worth.feature_groups import group_rows
 from experiments.worth.halves import LABELS, Half, Problem, problem
 from experiments.worth.judging import judged, means
 from experiments.worth.simulation import calls as simulated_calls
@@ -255,12 +256,20 @@ def judges(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
     return rows + means(rows)
 
 
+def groups(small: bool, only: Sequence[str] | None) -> list[Row]:
+    """Hand-crafted features without and with those within codes and of the latest events; halves for choosing."""
+    return [row for name in _names(small, only) for row in group_rows(problem(name, "choose", small), small)]
+
+
 def calls(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
     """How often two sets of features of equal and of unequal worth are called different, in 300 draws."""
     return simulated_calls(small)
 
 
-TABLES = {"judges": judges, "calls": calls, "screen": screen, "result": result, "peer": peer, "curve": curve}
+TABLES = {
+    "judges": judges, "groups": groups, "calls": calls, "screen": screen, "result": result, "peer": peer,
+    "curve": curve,
+}  # fmt: skip
 
 
 def main() -> None:

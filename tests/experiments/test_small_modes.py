@@ -24,12 +24,13 @@ TABLES = {
         *("figure2", "figure2_loss", "population", "pairs", "features", "assumptions", "encoders", "foreseen"),
         *("texts", "text_trainings", "attention"),
     ),
+    "protocols": ("table",),
     "settings": ("effects",),
     "tpp": (
         *("describe", "choose", "table6", "table7", "table8", "table9", "table10", "table11", "table12"),
         *("counterfeits", "pairs", "full"),
     ),
-    "worth": ("judges", "calls", "screen", "result", "curve"),
+    "worth": ("judges", "groups", "calls", "screen", "result", "curve"),
 }
 ALL = [(name, table) for name, tables in TABLES.items() for table in tables]
 PEER = {("coles", "peer"), ("worth", "peer")}  # they need the environment that `make peer` makes
@@ -39,7 +40,7 @@ WITHOUT_DATA = {
     ("cresp", "sinusoids"), ("cresp", "snooker"), ("cresp", "solids"), ("influence", "retrained"),
     ("main_job", "flights"),
     ("order", "figure2"), ("order", "figure2_loss"), ("order", "population"), ("order", "pairs"),
-    ("settings", "effects"), ("worth", "judges"), ("worth", "calls"), ("worth", "screen"),
+    ("settings", "effects"), ("worth", "judges"), ("worth", "groups"), ("worth", "calls"), ("worth", "screen"),
     ("worth", "result"), ("worth", "curve"),
 }  # fmt: skip
 

@@ -1,0 +1,1 @@
+"""Protocols that others published, with their numbers on the same split beside those of eventvec."""

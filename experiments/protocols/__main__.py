@@ -1,0 +1,137 @@
+"""Published protocols: numbers of others, hand-crafted features with LightGBM, and the predictor of eventvec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+
+import eventvec as ev
+from eventvec.embedding import encode
+from eventvec.encoders import Handcrafted
+from eventvec.evaluation import measure
+from eventvec.evaluation.features import bounded, with_moment
+from eventvec.evaluation.folds import group_codes
+from eventvec.evaluation.models import Job, decided, lightgbm
+from eventvec.evaluation.resampled_scores import replicates
+from eventvec.sequences import Array
+from eventvec.statistics import Scores
+from eventvec.statistics.resampling import resample
+from experiments.command_line import Row, run
+from experiments.protocols.problems import PROBLEMS, Problem
+
+BASE, SEEDS = "hand-crafted + LightGBM", (42, 43)
+SMALL = 150
+"""The number of rows of each part in the small mode."""
+
+
+def table(small: bool, only: Sequence[str] | None) -> list[Row]:
+    """Each protocol: published numbers, hand-crafted features with LightGBM, the predictor, and each family alone."""
+    names = only or (["log-production"] if small else list(PROBLEMS))
+    return [row for name in names for row in _rows(_shrunk(PROBLEMS[name]()) if small else PROBLEMS[name]())]
+
+
+def _shrunk(problem: Problem) -> Problem:
+    """Return the first rows of a protocol."""
+    rows = torch.arange(SMALL)
+    return replace(
+        problem, train=problem.train[rows], y=problem.y[:SMALL], test=problem.test[rows], truth=problem.truth[:SMALL]
+    )
+
+
+def _rows(problem: Problem) -> Iterator[Row]:
+    """Yield a row for each published number and each of ours, with the paired difference to the baseline."""
+    shared = {"protocol": problem.name, "rows": len(problem.y), "tested": len(problem.truth), "metric": problem.metric}
+    for name, value in problem.published.items():
+        yield {**shared, "of": name, "score": value, "interval": None, "difference": None, "seconds": None}
+    counts = resample(
+        len(problem.truth), group_codes(np.array([str(key) for key in problem.test.keys.to_pylist()])), seed=0
+    )
+    scored: dict[str, Scores] = {}
+    for name, function in _contestants(problem).items():
+        start = perf_counter()
+        predicted = function()
+        seconds = perf_counter() - start
+        scored[name] = _scores(problem, predicted, counts)
+        lead = (scored[name] - scored[BASE]).estimate
+        yield {
+            **shared, "of": name, "score": scored[name].mean, "interval": scored[name].estimate.half_width,
+            "difference": "" if name == BASE else str(lead), "seconds": seconds,
+        }  # fmt: skip
+
+
+def _contestants(problem: Problem) -> dict[str, Callable[[], Array]]:
+    """Return functions that predict the test rows, by name."""
+
+    def trees(seeds: Sequence[int]) -> Array:
+        x, test = _features(problem)
+        classes = 0 if problem.task == "numeric" else int(problem.y.max()) + 1
+        jobs = [Job(problem.task, classes, x, problem.y, test, seed) for seed in seeds]
+        return np.asarray(np.mean([lightgbm(job) for job in jobs], axis=0))
+
+    def predictor() -> Array:
+        kind = ev.EventRegressor if problem.task == "numeric" else ev.EventClassifier
+        model = kind(progress=False).fit(problem.train, problem.y)
+        if problem.task == "numeric":
+            return np.asarray(model.predict(problem.test))
+        shares = np.asarray(model.predict_proba(problem.test))
+        return shares[:, 1] if problem.task == "binary" else shares
+
+    return {BASE: lambda: trees(SEEDS[:1]), "the same, two seeds": lambda: trees(SEEDS), "EventPredictor": predictor}
+
+
+def _features(problem: Problem) -> tuple[Array, Array]:
+    """Return hand-crafted features of the rows to train on and to test, with static columns beside them."""
+    encoder, _ = bounded(Handcrafted, problem.train.schema)
+    return tuple(
+        np.hstack([encode(encoder, with_moment(data).sequences).numpy(), *_static(data)])
+        for data in (problem.train, problem.test)
+    )  # type: ignore[return-value]
+
+
+def _static(data: ev.Dataset) -> Iterator[Array]:
+    """Yield the static columns as numbers; codes are sorted by how frequent the values are."""
+    for field in data.schema.static:
+        if field.name in data.sequences.static:
+            values: Any = data.sequences.static[field.name]
+            yield values.double().nan_to_num(-1).unsqueeze(1).numpy()
+
+
+def _scores(problem: Problem, predicted: Array, counts: Array) -> Scores:
+    """Return the score of the test rows, and on resampled entities; higher is better, so that an error has a minus."""
+    truth = problem.truth
+    if problem.metric == "mae":
+        error = np.abs(predicted - truth)
+        return Scores((-float(error.mean()),), -(counts @ error / counts.sum(1))[:, None], same_test=True)
+    if problem.metric == "by length":
+        return _by_length(problem, predicted, counts)
+    chosen = decided(problem.task, predicted)
+    again = replicates(problem.task, truth, chosen, counts, None)[:, :1]
+    return Scores((measure(problem.task, truth, chosen)[0],), again, same_test=True)
+
+
+def _by_length(problem: Problem, predicted: Array, counts: Array) -> Scores:
+    """Return the mean AUROC of the rows with equal numbers of events, weighted by their number."""
+    lengths, total = problem.test.sequences.lengths.numpy(), 0.0
+    sums, weights = np.zeros(len(counts)), np.zeros(len(counts))
+    for length in np.unique(lengths):
+        rows = lengths == length
+        total += measure("binary", problem.truth[rows], predicted[rows])[0] * rows.mean()
+        again = replicates("binary", problem.truth[rows], predicted[rows], counts[:, rows], None)[:, 0]
+        known = ~np.isnan(again)
+        sums += np.where(known, again, 0) * counts[:, rows].sum(1)
+        weights += known * counts[:, rows].sum(1)
+    return Scores((total,), (sums / weights)[:, None], same_test=True)
+
+
+def main() -> None:
+    """Run the table that the command line names."""
+    run("protocols", {"table": table}, only={"nargs": "+", "choices": list(PROBLEMS), "help": "protocols to run"})
+
+
+if __name__ == "__main__":
+    main()
