@@ -71,7 +71,6 @@ def test_labels_are_evaluated_on_aircraft_with_enough_flights(small: Small) -> N
     for e in small.result.evaluations:
         assert e.notes[0] == f"Evaluated on the {len(labels)} aircraft with 10 flights or more."
         sets = ("embedding", "handcrafted", "untrained", "embedding_handcrafted", "embedding: learned")
-        sets += ("handcrafted_again",)
         cells = {(name, share) for name in sets for share in (1.0, 0.05)}
         assert {(row["features"], row["fraction"]) for row in e.rows} == cells
 

@@ -57,6 +57,15 @@ def test_a_number_is_learned_by_the_regressor(tables: Path, tmp_path: Path) -> N
     assert answer("predict", out, events, "-o", tmp_path / "p.parquet")["columns"] == ["card", "prediction"]
 
 
+def test_a_store_is_refused_where_events_are_read_twice(tables: Path, tmp_path: Path) -> None:
+    arguments = ["--labels", tables / "labels.parquet", "--label", "churn", "--out", tmp_path / "model"]
+    result = invoke("fit", "--events", tables / "events.parquet", *COLUMNS, "--store", tmp_path / "store", *arguments)
+    assert result.exit_code == 2
+    assert "a store holds the events of one reading" in " ".join(result.stderr.split())
+    assert not (tmp_path / "model").exists()
+    assert not (tmp_path / "store.labels").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

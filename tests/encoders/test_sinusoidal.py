@@ -24,6 +24,7 @@ def test_harmonics_equal_a_loop():
         assert features[row].tolist() == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.usefixtures("bfloat16_everywhere")
 def test_angles_keep_their_precision_where_products_are_bfloat16():
     network, values = Harmonics(), 5 * torch.randn(50, generator=rng())
     with matmul_precision("bfloat16", torch.device("cpu")):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from eventvec.precision import cpu_has_bfloat16
+
 ROOT = Path(__file__).parents[2]
 TABLES = {
     "coles": (
@@ -45,8 +47,20 @@ WITHOUT_DATA = {
 }  # fmt: skip
 
 
+IN_BFLOAT16 = {
+    ("order", "texts"), ("order", "text_trainings"), ("order", "attention"), ("tpp", "choose"),
+    *(("tpp", f"table{number}") for number in (6, 7, 8, 9, 10, 11)),
+    ("tpp", "counterfeits"), ("tpp", "pairs"), ("tpp", "full"),
+}  # fmt: skip
+"""Tables of networks that compute in bfloat16, some of them in processes of their own."""
+SLOW_CPU = pytest.mark.skipif(not cpu_has_bfloat16(), reason="this CPU does not compute in bfloat16")
+
+
 def cases(*tables: tuple[str, str]) -> list[object]:
-    return [pytest.param(*table, marks=() if table in WITHOUT_DATA else pytest.mark.data) for table in tables]
+    marks = {table: () if table in WITHOUT_DATA else (pytest.mark.data,) for table in tables}
+    return [
+        pytest.param(*table, marks=(*marks[table], *([SLOW_CPU] if table in IN_BFLOAT16 else []))) for table in tables
+    ]
 
 
 def keep(name: str, folder: Path) -> list[str]:

@@ -30,6 +30,8 @@ import backbones
 import eventvec as ev
 from eventvec.dataset import text_column
 
+pytestmark = pytest.mark.usefixtures("bfloat16_everywhere")  # the studies compute in it
+
 
 def packages(count: int = 60) -> LabelledHistories:
     """Return packages of six notes; the first word of a note tells its label."""

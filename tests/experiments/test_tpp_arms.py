@@ -23,6 +23,8 @@ from eventvec.errors import DataError
 
 NAMES = ("Guru", "Caucus", "Yearling")
 
+pytestmark = pytest.mark.usefixtures("bfloat16_everywhere")  # the studies compute in it
+
 
 def small_set(name: str, unit: int, n: int = 20, seed: int = 0) -> Benchmark:
     """Return histories of three types, the first of which the description names."""

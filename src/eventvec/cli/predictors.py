@@ -51,11 +51,12 @@ def fit_labels(
     reading = those_of(options, *GROUPS)
     columns = {name: reading.pop(name, None) for name in ("key", "time", "categorical", "numeric")}
     static = {name: reading.pop(name, None) for name in option_types(StaticColumns)}["static"]
+    inclusive = bool(reading.pop("inclusive", False))
+    given = {"budget": options.get("time_budget"), "random_state": options.get("seed")}
+    chosen = {name: value for name, value in given.items() if value is not None}
     is_number = target(read_table(labels, [label], "the label table")[label].to_arrow(), None, label).task == "numeric"
-    model: Any = (EventRegressor if is_number else EventClassifier)(
-        **columns, reading=reading, budget=options.get("time_budget") or 60.0, random_state=options.get("seed") or 0
-    )
-    model.fit(events, labels, label, label_time=options.get("label_time"), static=static)
+    model: Any = (EventRegressor if is_number else EventClassifier)(**columns, reading=reading, **chosen)
+    model.fit(events, labels, label, label_time=options.get("label_time"), inclusive=inclusive, static=static)
     model.save(out)
     answer = model.explain()
     terminal.notes(answer.notes)

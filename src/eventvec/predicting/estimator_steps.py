@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -70,8 +69,11 @@ def _read(model: Any, events: Any, cuts: Mapping[str, Any]) -> Dataset:
             raise ConfigError(f"{name} is not given; name the column: {type(model).__name__}(key=..., time=...)")
     options = {"key": model.key, "time": model.time, "categorical": model.categorical, "numeric": model.numeric}
     options |= model.reading or {}
-    if cuts and options.get("store") is not None:  # a store holds the events of one reading
-        options["store"] = f"{os.fspath(options['store'])}.labels"
+    if cuts and options.get("store") is not None:
+        raise ConfigError(
+            "a store holds the events of one reading, and labels with times need two, so that vocabularies are of "
+            "earlier events; leave store out, or give data that were read with cutoffs= and store="
+        )
     return read(events, **{**options, **cuts})
 
 

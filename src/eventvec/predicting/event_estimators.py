@@ -38,9 +38,10 @@ from eventvec.tables.times import Duration, Instant
 class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier of event histories: events and labels in, calibrated probabilities out.
 
-    It trains no network. Families of features of the histories (hand-crafted ones, static columns, earlier labels, your
-    own) are read by boosted trees and linear models; the best eight of these are weighed by a logistic regression on
-    their predictions of rows that they were not trained on. Where labels have times, these are the latest rows.
+    It trains no network. Families of features of the histories (hand-crafted ones, codes, convolutions, static columns,
+    earlier labels, your own) are read by boosted trees and linear models; the best eight of these are weighed by a
+    logistic regression on their predictions of rows that they were not trained on. Where labels have times, these are
+    the latest rows.
 
     Only events before the time of a label are read. Without `cutoffs`, the moment of prediction is the last event of
     the data that are given. An entity without events before its time is predicted as an empty history; one without
