@@ -57,6 +57,30 @@ def test_a_number_is_learned_by_the_regressor(tables: Path, tmp_path: Path) -> N
     assert answer("predict", out, events, "-o", tmp_path / "p.parquet")["columns"] == ["card", "prediction"]
 
 
+def test_weights_earlier_labels_and_features(tables: Path, tmp_path: Path) -> None:
+    rng, out = np.random.default_rng(1), tmp_path / "model"
+    months = pl.DataFrame({"card": np.repeat(np.arange(N), 3), "day": np.tile([20, 35, 50], N)})
+    months = months.with_columns(churn=(pl.col("card") + (pl.col("day") == 35)) % 2, counts=rng.integers(1, 4, 3 * N))
+    scores = pl.DataFrame({"card": np.arange(N), "score": rng.random(N)})
+    paths = {name: str(tmp_path / f"{name}.parquet") for name in ("months", "scores")}
+    months.write_parquet(paths["months"])
+    scores.write_parquet(paths["scores"])
+    events, labels, features = tables / "events.parquet", ["--labels", paths["months"]], ["--features", paths["scores"]]
+    given = [*labels, "--label", "churn", "--weight", "counts", "--earlier-labels", "10", *features]
+    answer("fit", "--events", events, *COLUMNS, *given, "--out", out)
+    model = ev.EventClassifier("card", "day", numeric=["paid"], progress=False)
+    beside = {"scores": paths["scores"]}
+    model.fit(events, paths["months"], "churn", weight="counts", earlier_labels=10, features=beside)
+    assert "earlier_labels" in model.predictor_.families
+    expected = model.predict_proba(events, months, labels=months, features=beside)
+    predicted = tmp_path / "p.parquet"
+    answer("predict", out, events, "--cutoffs", paths["months"], *labels, *features, "-o", predicted)
+    np.testing.assert_array_equal(pl.read_parquet(predicted)["p_1"], expected["1"])
+    result = invoke("predict", out, events, "--cutoffs", paths["months"], *features, "-o", tmp_path / "q.parquet")
+    assert result.exit_code == 1
+    assert "give the table of 'churn' as known so far: labels= (--labels)" in " ".join(result.stderr.split())
+
+
 def test_a_store_is_refused_where_events_are_read_twice(tables: Path, tmp_path: Path) -> None:
     arguments = ["--labels", tables / "labels.parquet", "--label", "churn", "--out", tmp_path / "model"]
     result = invoke("fit", "--events", tables / "events.parquet", *COLUMNS, "--store", tmp_path / "store", *arguments)
@@ -70,6 +94,11 @@ def test_a_store_is_refused_where_events_are_read_twice(tables: Path, tmp_path: 
     ("options", "message"),
     [
         (["--labels", "L"], "give --labels TABLE and --label COLUMN together"),
+        (["--weight", "w", "--out", "OUT"], "give --labels TABLE and --label COLUMN together"),
+        (
+            ["--labels", "L", "--label", "churn", "--features", "a.csv", "--features", "b/a.csv"],
+            "two tables called 'a'",
+        ),
         (["--labels", "L", "--label", "churn", "--method", "supervised"], "--method is of networks"),
         (["--labels", "L", "--label", "churn", "--epochs", "3"], "--epochs is of networks"),
         (["--labels", "L", "--label", "churn"], "name the run folder to write"),

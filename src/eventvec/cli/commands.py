@@ -27,7 +27,19 @@ from eventvec.cli.application import Output, Overwrite, RunFolder, command
 from eventvec.cli.doctor import examine
 from eventvec.cli.event_inputs import counts, on_device, to_learn, to_score
 from eventvec.cli.on_engines import embed_on_engine, is_on_engine, update_on_engine
-from eventvec.cli.parameters import FILES, WRITTEN, Device, EventsArgument, Full, Json, event_tables, not_empty, takes
+from eventvec.cli.parameters import (
+    FILES,
+    WRITTEN,
+    Device,
+    EventsArgument,
+    FeatureTables,
+    Full,
+    Json,
+    event_tables,
+    named_tables,
+    not_empty,
+    takes,
+)
 from eventvec.cli.predictors import fit_labels, predict_labels
 from eventvec.cli.recording import recording
 from eventvec.embedding import choose_device
@@ -41,7 +53,7 @@ from eventvec.options import gather, those_of
 from eventvec.runs.run_files import is_predictor, read_info
 from eventvec.searching import read_index
 from eventvec.tables import mapped
-from eventvec.tables.addresses import address_of, features_name, public_name
+from eventvec.tables.addresses import address_of, public_name
 from eventvec.tables.label_times import LabelTime
 from eventvec.tables.read_options import GROUPS, Columns, Cuts, HoldOut, StaticColumns, Storage, TableFormat
 from eventvec.training import FitOptions
@@ -98,6 +110,14 @@ def fit(
         typer.Option(callback=not_empty, help="Table of labels: learn to predict one, without a network."),
     ] = None,
     label: Annotated[str | None, typer.Option(callback=not_empty, help="Column of --labels to predict.")] = None,
+    weight: Annotated[
+        str | None, typer.Option(callback=not_empty, help="Column of --labels with the weight of each.")
+    ] = None,
+    earlier_labels: Annotated[
+        str | None,
+        typer.Option(callback=not_empty, help="Read an entity's labels this long after their times: 30d, or a number."),
+    ] = None,
+    features: FeatureTables = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint of the run.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the schema and the settings, and stop.")] = False,
     tensorboard: Annotated[
@@ -120,10 +140,11 @@ def fit(
     Train the encoder further on labels: `eventvec fit --events events.parquet --from run --static people.parquet
     --method supervised --set method.label=churn --out tuned`
     """
-    if labels is not None or label is not None:
+    learning = {"weight": weight, "earlier_labels": earlier_labels, "features": named_tables(features)}
+    if labels is not None or label is not None or any(learning.values()):
         networks = {"method": method, "encoder": encoder, "from": from_, "set": set_ or None, "config": config_}
         others = {"tensorboard": tensorboard, "mlflow": mlflow, "resume": resume or None, "dry_run": dry_run or None}
-        fit_labels(events, labels, label, out_, {**options, **networks, **others}, json_)
+        fit_labels(events, labels, label, out_, {**options, **networks, **others}, learning, json_)
         return
     changes: config.Table = {
         "method": {"name": method, "label_time": options.get("label_time")},
@@ -269,6 +290,11 @@ def predict(
         str | None,
         typer.Option(callback=not_empty, help="Table of the static columns that the run reads beside the events."),
     ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(callback=not_empty, help="Table of the labels that are known, if the run reads earlier ones."),
+    ] = None,
+    features: FeatureTables = None,
     device: Device = "auto",
     overwrite: Overwrite = False,
     json_: Json = False,
@@ -283,8 +309,12 @@ def predict(
     """
     options |= {} if static is None else {"static": static}
     if is_predictor(run):
-        predict_labels(run, events, output, {**options, **({} if at is None else {"at": at})}, overwrite, json_)
+        beside = {"at": at, "labels": labels, "features": named_tables(features) or None}
+        given = {name: value for name, value in beside.items() if value is not None}
+        predict_labels(run, events, output, {**options, **given}, overwrite, json_)
         return
+    if labels is not None or features:
+        raise ConfigError("--labels and --features are for what `fit --labels` wrote; this run was trained otherwise")
     trained, data = to_score(run, events, output, overwrite, device, options, [at, static])
     if warning := far_from_best(trained):
         terminal.notes([warning])
@@ -335,9 +365,7 @@ def evaluate(
     time_format: Annotated[
         str | None, typer.Option(help="Format of times in the events: strptime's, or s, ms, us, ns.")
     ] = None,
-    features: Annotated[
-        list[str] | None, typer.Option(help="Table of further features, named by its file; may be given several times.")
-    ] = None,
+    features: FeatureTables = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="HTML page to write: results, a map and neighbours.")
     ] = None,
@@ -361,11 +389,12 @@ def evaluate(
     if events is not None:
         with bar("reading"):
             data = tables.read(events, schema=z.schema, time_format=time_format)
-    feature_tables = {features_name(path): path for path in features or ()}
     column = label[0] if len(label) == 1 else label
     try:
         with bar("scoring") as tick:
-            result = evaluation.evaluate(z, data, labels, column, features=feature_tables, progress=tick, **options)
+            result = evaluation.evaluate(
+                z, data, labels, column, features=named_tables(features), progress=tick, **options
+            )
     except evaluation.Unfinished as stop:
         terminal.decide(stop.answer, json_, full)
         raise

@@ -13,6 +13,7 @@ import typer
 
 from eventvec.errors import ConfigError
 from eventvec.options import descriptions, option_types
+from eventvec.tables.addresses import features_name
 from eventvec.tables.label_times import DECLINED
 
 FILES = "Events: Parquet file, folder, glob, CSV, or postgresql://…#table; several tables as cards=CARDS,app=APP."
@@ -35,6 +36,16 @@ def not_empty(text: str | None) -> str | None:
     return text
 
 
+def named_tables(paths: Sequence[str] | None) -> dict[str, str]:
+    """Return tables of features by their names; refuse two of one name."""
+    named = dict[str, str]()
+    for path in paths or ():
+        if (name := features_name(path)) in named:
+            raise ConfigError(f"--features names two tables called {name!r}; rename one of the files")
+        named[name] = path
+    return named
+
+
 def event_tables(text: str | None) -> Any:
     """Return the path of a table of events; for several tables, `cards=cards.parquet,app=app.parquet`, their paths."""
     comma = r",(?=\w+=)" if "://" in str(text) else ","  # a query has commas of its own
@@ -46,6 +57,9 @@ def event_tables(text: str | None) -> Any:
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to standard output.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, …; auto uses a GPU if there is one.")]
 NoLabelTime = Annotated[bool, typer.Option("--no-label-time", help="Labels have no time: read all events.")]
+FeatureTables = Annotated[
+    list[str] | None, typer.Option(help="Table of further features, named by its file; may be given several times.")
+]
 EventsArgument = Annotated[str, typer.Argument(metavar="EVENTS", callback=event_tables, help=FILES)]
 
 

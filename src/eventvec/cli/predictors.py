@@ -24,7 +24,13 @@ from eventvec.training.progress_bars import bar
 
 
 def fit_labels(
-    events: Any, labels: str | None, label: str | None, out: Path | None, options: Mapping[str, Any], json_: bool
+    events: Any,
+    labels: str | None,
+    label: str | None,
+    out: Path | None,
+    options: Mapping[str, Any],
+    learning: Mapping[str, Any],
+    json_: bool,
 ) -> None:
     """Learn to predict a label, write the folder, and show what the model is worth.
 
@@ -34,6 +40,7 @@ def fit_labels(
         label: The column to predict.
         out: The folder to write.
         options: The options of `fit`: those of `ev.read`, `label_time`, `time_budget` and `seed`.
+        learning: `weight`, `earlier_labels` and `features` of `EventClassifier.fit`.
     """
     from eventvec.predicting.event_estimators import EventClassifier, EventRegressor
 
@@ -54,9 +61,10 @@ def fit_labels(
     inclusive = bool(reading.pop("inclusive", False))
     given = {"budget": options.get("time_budget"), "random_state": options.get("seed")}
     chosen = {name: value for name, value in given.items() if value is not None}
+    time = {"label_time": options.get("label_time"), "inclusive": inclusive}
     is_number = target(read_table(labels, [label], "the label table")[label].to_arrow(), None, label).task == "numeric"
     model: Any = (EventRegressor if is_number else EventClassifier)(**columns, reading=reading, **chosen)
-    model.fit(events, labels, label, label_time=options.get("label_time"), inclusive=inclusive, static=static)
+    model.fit(events, labels, label, static=static, **time, **learning)
     model.save(out)
     answer = model.explain()
     terminal.notes(answer.notes)
@@ -73,13 +81,15 @@ def predict_labels(
         run: The folder of a predictor.
         events: The path of the events, or the paths of several tables by their names.
         output: The file or table to write.
-        options: The options of `predict`: those of `tables.read_options` for cuts and formats, and `static`.
+        options: The options of `predict`: those of `tables.read_options` for cuts and formats, `static`, `labels`, and
+            `features` by their names.
     """
     from eventvec.predicting.estimator_steps import class_names
     from eventvec.predicting.predictor_files import load_predictor
     from eventvec.predicting.rows_to_predict import Asked, rows_to_predict
 
-    tables.check_output(output, [run, events, options.get("cutoffs"), options.get("static")], overwrite=overwrite)
+    beside = [options.get(name) for name in ("cutoffs", "static", "labels")]
+    tables.check_output(output, [run, events, *beside, *options.get("features", {}).values()], overwrite=overwrite)
     predictor, given = load_predictor(str(run))
     if "at" in options:
         raise ConfigError("a predictor does not predict at places; leave out --at")

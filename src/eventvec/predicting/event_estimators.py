@@ -44,8 +44,8 @@ class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     the latest rows.
 
     Only events before the time of a label are read. Without `cutoffs`, the moment of prediction is the last event of
-    the data that are given. An entity without events before its time is predicted as an empty history; one without
-    any event is not in the result.
+    the data that are given. An entity of `cutoffs` without events before its time, or without any, is predicted as an
+    empty history.
 
     A sample of scikit-learn's tools, such as `GridSearchCV`, is an entity: pass a `Dataset`, which `ev.read` returns,
     and one label for each of `data.keys`. Predictions are then arrays.

@@ -13,6 +13,7 @@ from eventvec.predicting.event_predictor import Predictor
 from eventvec.predicting.families import STATIC, EarlierLabels, Rows, StaticValues
 from eventvec.predicting.frames import with_key
 from eventvec.tables import attach_known, read
+from eventvec.tables.cutoffs import with_absent
 from eventvec.tables.label_times import TimedLabels, read_labels, readable, time_columns
 from eventvec.tables.sources import Tabular, events_table, kept, read_table
 from eventvec.tables.times import Instant
@@ -54,6 +55,8 @@ def rows_to_predict(predictor: Predictor, events: Any, asked: Asked, reading: Ma
     else:
         table = events_table(events, predictor.schema.key) if isinstance(events, list | tuple) else events
         data = read(table, schema=predictor.schema, **reading, **cuts)
+        if asked.cutoffs is not None:
+            data = with_absent(data, cuts["cutoffs"], cuts["cutoff_column"])
     static = predictor.families.get(STATIC)
     if asked.static is not None and isinstance(static, StaticValues):
         data = attach_known(data, with_key(asked.static), [each.name for each in static.fields])

@@ -11,13 +11,13 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from eventvec.dataset import Dataset, check_dataset
-from eventvec.errors import printable
+from eventvec.dataset import Dataset, check_dataset, storage
+from eventvec.errors import DataError, printable, shown
 from eventvec.options import writable
 from eventvec.schema import KNOWN, Schema
 from eventvec.sequences import Array, concat, searchsorted
 from eventvec.tables import times
-from eventvec.tables.coding import BLOCK, refuse_rows
+from eventvec.tables.coding import BLOCK, nulls, refuse_rows
 from eventvec.tables.keys import align, key_series
 from eventvec.tables.sources import Tabular, open_source
 from eventvec.views import as_of
@@ -105,6 +105,43 @@ def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) ->
     known = pl.DataFrame({"entity": positions, "time": parsed.values}).filter(pl.col("entity") >= 0)
     cuts = known.unique().sort("entity", "time")
     return cuts["entity"].to_numpy(writable=True), cuts["time"].to_numpy(writable=True)
+
+
+def with_absent(data: Dataset, table: Tabular, column: str) -> Dataset:
+    """Return data that were cut at the times of a table, and an empty row for each time of an entity without any event.
+
+    The empty rows are the last ones, in ascending order of key and time, and a note counts them.
+    """
+    loaded = cutoff_table(table, data.schema, column)
+    key, kind = loaded.column_names[0], data.keys.type
+    held = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    distinct = storage(data.keys).unique()
+    absent = align(distinct, pl.DataFrame({key: key_series(loaded.column(key), key)}), key) < 0
+    rows = loaded.filter(pa.array(absent & ~nulls(loaded.column(key))))
+    if not len(rows):
+        return data
+    try:
+        keys = storage(rows.column(key).combine_chunks()).cast(held)
+    except pa.ArrowException as error:
+        raise DataError(
+            f"the table of cutoffs has keys in {shown(key)} that no event has, as {rows.column(key).type}, where those "
+            f"of the events are {kind}; cast them"
+        ) from error
+    parsed = times.same_kind(column, _parsed(rows, column), data.schema)
+    added = pl.DataFrame({"key": pl.Series(keys), "time": parsed.values}).unique().sort("key", "time")
+    new = pa.array(added["key"].to_arrow()).cast(held)
+    new = pa.ExtensionArray.from_storage(kind, new) if isinstance(kind, pa.BaseExtensionType) else new
+    x, zeros = data.sequences, torch.zeros(len(added), dtype=torch.long)
+    assert data.moments is not None
+    entities = added["key"].n_unique()
+    note = f"{entities:,} entities of the table of cutoffs have no event at all and are empty rows"
+    return replace(
+        data,
+        keys=pa.concat_arrays([data.keys, new]),
+        sequences=replace(x, starts=torch.cat([x.starts, zeros]), lengths=torch.cat([x.lengths, zeros])),
+        moments=np.concatenate([data.moments, added["time"].to_numpy()]),
+        notes=(*data.notes, note),
+    )
 
 
 def cutoff_table(table: Tabular, schema: Schema, column: str) -> pa.Table:
