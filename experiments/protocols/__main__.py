@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 import eventvec as ev
+from eventvec.dataset import repeated
 from eventvec.embedding import encode
 from eventvec.encoders import Handcrafted
 from eventvec.evaluation import measure
@@ -18,6 +19,9 @@ from eventvec.evaluation.features import bounded, with_moment
 from eventvec.evaluation.folds import group_codes
 from eventvec.evaluation.models import Job, decided, lightgbm
 from eventvec.evaluation.resampled_scores import replicates
+from eventvec.evaluation.stacking import heads_of, stacked
+from eventvec.predicting.families import Rows, names_for, of_events
+from eventvec.predicting.later_folds import folds_of
 from eventvec.sequences import Array
 from eventvec.statistics import Scores
 from eventvec.statistics.resampling import resample
@@ -25,6 +29,8 @@ from experiments.command_line import Row, run
 from experiments.protocols.problems import PROBLEMS, Problem
 
 BASE, SEEDS = "hand-crafted + LightGBM", (42, 43)
+LONGEST_TRAINING = 60
+"""The seconds that CoLES trains on the events of the training part."""
 SMALL = 150
 """The number of rows of each part in the small mode."""
 
@@ -66,31 +72,70 @@ def _rows(problem: Problem) -> Iterator[Row]:
 
 def _contestants(problem: Problem) -> dict[str, Callable[[], Array]]:
     """Return functions that predict the test rows, by name."""
+    parts = tuple(with_moment(data) for data in (problem.train, problem.test))
 
     def trees(seeds: Sequence[int]) -> Array:
-        x, test = _features(problem)
-        classes = 0 if problem.task == "numeric" else int(problem.y.max()) + 1
-        jobs = [Job(problem.task, classes, x, problem.y, test, seed) for seed in seeds]
+        x, test = _handcrafted(*parts)
+        jobs = [_job(problem, x, test, seed) for seed in seeds]
         return np.asarray(np.mean([lightgbm(job) for job in jobs], axis=0))
 
-    def predictor() -> Array:
-        kind = ev.EventRegressor if problem.task == "numeric" else ev.EventClassifier
-        model = kind(progress=False).fit(problem.train, problem.y)
-        if problem.task == "numeric":
-            return np.asarray(model.predict(problem.test))
-        shares = np.asarray(model.predict_proba(problem.test))
-        return shares[:, 1] if problem.task == "binary" else shares
+    def alone(features: Callable[[], tuple[Array, Array]]) -> Callable[[], Array]:
+        def predict() -> Array:
+            job = _job(problem, *features(), 0)
+            folds, _ = folds_of(job, problem.train.moments)
+            return stacked({"": job}, heads_of(problem.task), folds).predict({"": job.test})
 
-    return {BASE: lambda: trees(SEEDS[:1]), "the same, two seeds": lambda: trees(SEEDS), "EventPredictor": predictor}
+        return predict
+
+    def family(name: str) -> Callable[[], tuple[Array, Array]]:
+        def features() -> tuple[Array, Array]:
+            fitted = of_events(name, Rows(parts[0]))
+            return tuple(fitted.features(Rows(part))[0] for part in parts)  # type: ignore[return-value]
+
+        return features
+
+    def vector() -> tuple[Array, Array]:
+        run = ev.fit(
+            problem.train if problem.learned is None else problem.learned, "coles", time_budget=LONGEST_TRAINING
+        )
+        return tuple(ev.embed(run, part).values for part in parts)  # type: ignore[return-value]
+
+    return {
+        BASE: lambda: trees(SEEDS[:1]),
+        "the same, two seeds": lambda: trees(SEEDS),
+        "EventPredictor": lambda: _predictor(problem),
+        **{f"{name} alone": alone(family(name)) for name in names_for(problem.train.schema)},
+        "CoLES alone": alone(vector),
+    }
 
 
-def _features(problem: Problem) -> tuple[Array, Array]:
+def _predictor(problem: Problem) -> Array:
+    """Return what `EventClassifier` or `EventRegressor` predicts with its default settings."""
+    model: Any = (ev.EventRegressor if problem.task == "numeric" else ev.EventClassifier)(progress=False)
+    known: dict[str, Any] = {}
+    if problem.earlier is None:
+        model.fit(problem.train, problem.y)
+    else:
+        to_train_on, every, delay = problem.earlier
+        known = {"labels": every}
+        model.fit(problem.train, to_train_on, "label", label_time="date", inclusive=True, earlier_labels=delay)
+    if problem.task == "numeric":
+        return np.asarray(model.predict(problem.test, **known))
+    shares = np.asarray(model.predict_proba(problem.test, **known))
+    return shares[:, 1] if problem.task == "binary" else shares
+
+
+def _job(problem: Problem, x: Array, test: Array, seed: int) -> Job:
+    keys = problem.train.keys
+    groups = group_codes(np.array([str(key) for key in keys.to_pylist()])) if repeated(keys) else None
+    classes = 0 if problem.task == "numeric" else int(problem.y.max()) + 1
+    return Job(problem.task, classes, x, problem.y, test, seed, groups=groups)
+
+
+def _handcrafted(train: ev.Dataset, test: ev.Dataset) -> tuple[Array, Array]:
     """Return hand-crafted features of the rows to train on and to test, with static columns beside them."""
-    encoder, _ = bounded(Handcrafted, problem.train.schema)
-    return tuple(
-        np.hstack([encode(encoder, with_moment(data).sequences).numpy(), *_static(data)])
-        for data in (problem.train, problem.test)
-    )  # type: ignore[return-value]
+    encoder, _ = bounded(Handcrafted, train.schema)
+    return tuple(np.hstack([encode(encoder, data.sequences).numpy(), *_static(data)]) for data in (train, test))  # type: ignore[return-value]
 
 
 def _static(data: ev.Dataset) -> Iterator[Array]:

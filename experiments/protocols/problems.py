@@ -16,6 +16,7 @@ import torch
 
 import eventvec as ev
 from eventvec.evaluation.metrics import Task
+from eventvec.schema import Numeric
 from eventvec.sequences import Array
 from eventvec.tables.statics import attach_known
 from experiments.data import physionet2012_frames
@@ -42,7 +43,9 @@ class Problem:
         metric: `auroc`, `by length` (the mean AUROC of the numbers of events, weighted by their rows), `accuracy`, or
             `mae`, the mean absolute error.
         published: Numbers of others on the same split, by what they are of.
-        timed: Whether the test lies after the training part.
+        learned: The entities whose events a vector learns from; None if they are `train`.
+        earlier: The labels to train on, those of all rows, each with key and `date`, and the length of time after which
+            one is known; None if earlier labels are not read.
     """
 
     name: str
@@ -53,7 +56,8 @@ class Problem:
     truth: Array
     metric: str
     published: Mapping[str, float]
-    timed: bool = True
+    learned: ev.Dataset | None = None
+    earlier: tuple[pl.DataFrame, pl.DataFrame, str] | None = None
 
 
 def stays(labels: int | None = None) -> Problem:
@@ -78,7 +82,7 @@ def stays(labels: int | None = None) -> Problem:
     train, test = _attached([parts["a"][0], parts["b"][0]], static)
     published = {"EBES: GRU": 0.846, "EBES: MLEM": 0.846, "EBES: CoLES": 0.840}
     name = "physionet2012, set a to b" + (f", {labels:,} labels" if labels else "")
-    return Problem(name, "binary", train, parts["a"][1], test, parts["b"][1], "auroc", published, timed=False)
+    return Problem(name, "binary", train, parts["a"][1], test, parts["b"][1], "auroc", published)
 
 
 def devices() -> Problem:
@@ -94,15 +98,7 @@ def devices() -> Problem:
     published = {"EBES: GRU": 0.741, "EBES: MLEM": 0.736, "EBES: CoLES": 0.729}
     tested = ev.read(test, schema=data.schema)
     return Problem(
-        "ElectricDevices",
-        "multiclass",
-        data,
-        labels["train"],
-        tested,
-        labels["test"],
-        "accuracy",
-        published,
-        timed=False,
+        "ElectricDevices", "multiclass", data, labels["train"], tested, labels["test"], "accuracy", published
     )
 
 
@@ -228,7 +224,7 @@ def _of_prefixes(
         rows = prefixes(each, longest)
         parts += [rows, np.array([int(labels[one]) for one in rows.keys.to_pylist()])]
     train_rows, y, test_rows, truth = parts
-    return Problem(name, "binary", train_rows, y, test_rows, truth, metric, published)
+    return Problem(name, "binary", train_rows, y, test_rows, truth, metric, published, data)
 
 
 def prefixes(data: ev.Dataset, longest: int) -> ev.Dataset:
@@ -244,11 +240,11 @@ def prefixes(data: ev.Dataset, longest: int) -> ev.Dataset:
 
 
 RACES = {
-    "dnf": ("driver_dnf", "did_not_finish", "binary", "auroc"),
-    "top3": ("driver_top3", "qualifying", "binary", "auroc"),
-    "position": ("driver_position", "position", "numeric", "mae"),
+    "dnf": ("driver_dnf", "did_not_finish", "binary", "auroc", "30d"),
+    "top3": ("driver_top3", "qualifying", "binary", "auroc", "30d"),
+    "position": ("driver_position", "position", "numeric", "mae", "60d"),
 }
-"""For each task of RelBench on rel-f1: table, label, task and metric."""
+"""For each task of RelBench on rel-f1: table, label, task, metric, and the length of time that a label describes."""
 RACING: Mapping[tuple[str, str], Mapping[str, float]] = {
     ("dnf", "rolling"): {"KumoRFM": 0.826, "RT": 0.842, "KumoRFM-2": 0.846},
     ("dnf", "frozen"): {"RDL": 0.726, "RelGNN": 0.753},
@@ -260,15 +256,53 @@ RACING: Mapping[tuple[str, str], Mapping[str, float]] = {
 
 
 def drivers(task: str, regime: str) -> Problem:
-    """Return a task of RelBench on rel-f1: a test row sees events up to its date, or frozen, up to 2010-01-01."""
-    table, label, kind, metric = RACES[task]
+    """Return a task of RelBench on rel-f1: a test row sees events up to its date, or frozen, up to 2010-01-01.
+
+    In the frozen regime a row to train on sees events up to a time before its date, as long before as in a test row that
+    is drawn for it, and both have the number of days between as a static column. In the rolling one, the driver's
+    earlier labels are read as soon as the time that they describe has passed.
+    """
+    table, label, kind, metric, span = RACES[task]
     origin = "https://relbench.stanford.edu/datasets/rel-f1"
     rows = pl.read_parquet(data_file(f"rel_f1/{table}.parquet", origin)).rename({label: "label"})
+    events = _race_events(origin)
+    names = {"categorical": ["kind", "constructorId", "circuitId", "statusId"],
+             "numeric": ["position", "points", "grid", "laps", "positionOrder", "wins"]}  # fmt: skip
+    is_test = pl.col("split") == "test"
+    rows = rows.with_columns(ahead=pl.lit(0.0))
+    if regime == "frozen":
+        days = rows.filter(is_test).select((pl.col("date") - FROZEN).dt.total_days().clip(0)).to_series().to_numpy()
+        drawn = np.random.default_rng(0).choice(days, len(rows)).astype(float)
+        own = (pl.col("date") - FROZEN).dt.total_days().clip(0)
+        rows = rows.with_columns(ahead=pl.when(is_test).then(own).otherwise(pl.lit(pl.Series(drawn))))
+    rows = rows.with_columns(at=pl.col("date") - pl.duration(days=pl.col("ahead")))
+    parts = {name: rows.filter(is_test == (name == "test")) for name in ("train", "test")}
+    begin = parts["test"]["date"].min()
+    assert begin is not None
+    cut = {"cutoff_column": "at" if regime == "frozen" else "date", "inclusive": True}
+    known = events.filter(pl.col("date") < begin)
+    learned = ev.read(known, key="driverId", time="date", **names)
+    train = ev.read(known, schema=learned.schema, cutoffs=parts["train"], **cut)
+    test = ev.read(events, schema=learned.schema, cutoffs=parts["test"], **cut)
+    people = pl.read_parquet(data_file("rel_f1/drivers.parquet", origin))
+    static = people.select("driverId", "nationality", born=pl.col("dob").str.slice(0, 4).cast(pl.Float64, strict=False))
+    train, test = _attached([train, test], static)
+    train, test = _of_each(train, parts["train"]), _of_each(test, parts["test"])
+    y, truth = (part["label"].to_numpy() for part in parts.values())
+    return Problem(
+        f"rel_f1 {task}, {regime}", kind, train, y, test, truth, metric, RACING.get((task, regime), {}), learned,
+        (*(each.select("driverId", "date", "label") for each in (parts["train"], rows)), span)
+        if regime == "rolling" else None,
+    )  # fmt: skip
+
+
+def _race_events(origin: str) -> pl.DataFrame:
+    """Return results, qualifyings and standings of all drivers as one table."""
     results, qualifying, standings = (
         pl.read_parquet(data_file(f"rel_f1/{name}.parquet", origin)) for name in ("results", "qualifying", "standings")
     )
     shared = [pl.col("circuitId").cast(pl.String), "driverId", "date", pl.col("position").cast(pl.Float64)]
-    events = pl.concat(
+    return pl.concat(
         [
             results.select(
                 *shared, pl.lit("result").alias("kind"), "points",
@@ -280,32 +314,24 @@ def drivers(task: str, regime: str) -> Problem:
         ],
         how="diagonal",
     ).sort("driverId", "date", "kind")  # fmt: skip
-    names = {"categorical": ["kind", "constructorId", "circuitId", "statusId"],
-             "numeric": ["position", "points", "grid", "laps", "positionOrder", "wins"]}  # fmt: skip
-    seen = pl.when(pl.col("split") == "test").then(pl.min_horizontal("date", FROZEN)).otherwise(pl.col("date"))
-    rows = rows.with_columns(at=seen if regime == "frozen" else pl.col("date"))
-    parts = {name: rows.filter((pl.col("split") == "test") == (name == "test")) for name in ("train", "test")}
-    begin = parts["test"]["date"].min()
-    assert begin is not None
-    cut = {"cutoff_column": "at", "inclusive": True}
-    train = ev.read(
-        events.filter(pl.col("date") < begin), key="driverId", time="date", cutoffs=parts["train"], **names, **cut
-    )
-    test = ev.read(events, schema=train.schema, cutoffs=parts["test"], **cut)
-    people = pl.read_parquet(data_file("rel_f1/drivers.parquet", origin))
-    static = people.select("driverId", "nationality", born=pl.col("dob").str.slice(0, 4).cast(pl.Float64, strict=False))
-    train, test = _attached([train, test], static)
-    train, test = _of_each(train, parts["train"]), _of_each(test, parts["test"])
-    y, truth = (part["label"].to_numpy() for part in parts.values())
-    return Problem(f"rel_f1 {task}, {regime}", kind, train, y, test, truth, metric, RACING.get((task, regime), {}))
 
 
 def _of_each(data: ev.Dataset, rows: pl.DataFrame) -> ev.Dataset:
-    """Return the data of each row of a table, by key and time; in the frozen regime, rows of a driver are equal."""
+    """Return the data of each row of a table, by key and time, with the days by which it is cut early, if any are."""
     assert data.moments is not None
     places = {each: place for place, each in enumerate(zip(data.keys.to_pylist(), data.moments.tolist(), strict=True))}
     wanted = rows.select("driverId", pl.col("at").dt.epoch("us")).iter_rows()
-    return data[torch.tensor([places[key, at] for key, at in wanted])]
+    chosen = data[torch.tensor([places[key, at] for key, at in wanted])]
+    ahead = rows["ahead"].to_numpy().astype(np.float64)
+    if not ahead.any():
+        return chosen
+    x, schema = chosen.sequences, chosen.schema
+    static = {**x.static, "ahead": torch.from_numpy(ahead)}
+    return replace(
+        chosen,
+        schema=replace(schema, static=(*schema.static, Numeric("ahead", log=False))),
+        sequences=replace(x, static=static),
+    )
 
 
 def _attached(parts: list[ev.Dataset], static: pl.DataFrame) -> list[ev.Dataset]:

@@ -19,7 +19,7 @@ from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables.times import Instant, instant
 
-MOST = 2000
+MOST = 1000
 """The largest number of hand-crafted features that an evaluation computes, if the number of columns allows it."""
 SIZES = (
     (200, 50), (100, 50), (100, 20), (50, 20), (50, 10), (20, 10), (20, 5), (10, 5), (10, 2), (10, 0), (5, 0), (2, 0),

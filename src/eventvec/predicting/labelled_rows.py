@@ -150,9 +150,8 @@ def _learned(
         data, weights = data[of_label.rows], None if weights is None else weights[of_label.rows]
     rows = Rows(data, timed, {name: with_key(table) for name, table in asked.features.items()}, None)
     entities = factorize(pa.chunked_array([storage(data.keys)]))[0].astype(np.int64) if repeated(data.keys) else None
-    moments = data.moments if timed is not None else None
     time = None if timed is None else timed.time
-    lesson = Lesson(rows, of_label, moments, entities, weights, _extra(rows, of_label, asked, time, key))
+    lesson = Lesson(rows, of_label, data.moments, entities, weights, _extra(rows, of_label, asked, time, key))
     return Learned(lesson, time, data.notes)
 
 
