@@ -258,8 +258,8 @@ RACING: Mapping[tuple[str, str], Mapping[str, float]] = {
 def drivers(task: str, regime: str) -> Problem:
     """Return a task of RelBench on rel-f1: a test row sees events up to its date, or frozen, up to 2010-01-01.
 
-    In the frozen regime a row to train on sees events up to a time before its date, as long before as in a test row that
-    is drawn for it, and both have the number of days between as a static column. In the rolling one, the driver's
+    In the frozen regime a row to train on sees events up to a time before its date, as long before as in a test row
+    that is drawn for it, and both have the number of days between as a static column. In the rolling one, the driver's
     earlier labels are read as soon as the time that they describe has passed.
     """
     table, label, kind, metric, span = RACES[task]

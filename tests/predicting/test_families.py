@@ -31,3 +31,19 @@ def test_codes_and_convolutions_are_read_and_come_back_with_the_model(columns: s
     again = ev.EventClassifier.load(tmp_path / "model")
     assert np.array_equal(again.predict_proba(data), model.predict_proba(data))
     assert (model.predict(data) == ordered).mean() > 0.95
+
+
+def test_lists_are_read(tmp_path: Path) -> None:
+    """The label is whether any basket has tea."""
+    rng, n = np.random.default_rng(0), 200
+    buys = rng.random(n) < 0.5
+    baskets = [["tea", "oil"] if buys[i // 5] and i % 5 == 2 else ["oil", "rice"][: 1 + i % 2] for i in range(5 * n)]
+    table = pl.DataFrame({"shop": np.repeat(np.arange(n), 5), "day": np.tile(np.arange(5), n), "bought": baskets})
+    data = ev.read(table, key="shop", time="day", summed=["bought"])
+    assert data.schema.bags
+    assert names_for(data.schema) == ["handcrafted", "aggregates", "codes", "convolutions"]
+    model = ev.EventClassifier(progress=False).fit(data[:150], buys[:150])
+    assert (model.predict(data[150:]) == buys[150:]).all()
+    model.save(tmp_path / "model")
+    loaded = ev.EventClassifier.load(tmp_path / "model")
+    assert np.array_equal(loaded.predict_proba(data), model.predict_proba(data))

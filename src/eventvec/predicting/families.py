@@ -16,7 +16,7 @@ from torch import Tensor
 
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
-from eventvec.encoders import Codes, Encoder, Handcrafted
+from eventvec.encoders import Aggregates, Codes, Encoder, Handcrafted
 from eventvec.encoders.beside import convolutions
 from eventvec.encoders.handcrafted import MOMENT
 from eventvec.errors import ConfigError, DataError, shown
@@ -32,6 +32,7 @@ from eventvec.tables.times import Duration
 
 FAMILIES: dict[str, Callable[[Schema], Any]] = {
     "handcrafted": lambda schema: bounded(Handcrafted, schema)[0],
+    "aggregates": lambda schema: bounded(Aggregates, schema)[0],
     "codes": Codes,
     "convolutions": convolutions,
 }
@@ -232,8 +233,12 @@ def of_static(schema: Schema, names: Sequence[str]) -> StaticValues | None:
 
 
 def names_for(schema: Schema) -> list[str]:
-    """Return the names of the families of `FAMILIES` that data can have: codes need a column of codes or of lists."""
-    return [name for name in FAMILIES if name != "codes" or schema.categorical or schema.bags]
+    """Return the names of the families of `FAMILIES` that data have.
+
+    Aggregates are of columns of lists, which hand-crafted features do not read; codes need such a column or one of codes.
+    """
+    needed = {"aggregates": schema.bags, "codes": schema.categorical or schema.bags}
+    return [name for name in FAMILIES if needed.get(name, True)]
 
 
 def of_events(name: str, rows: Rows) -> Encoded:
