@@ -235,7 +235,8 @@ def of_static(schema: Schema, names: Sequence[str]) -> StaticValues | None:
 def names_for(schema: Schema) -> list[str]:
     """Return the names of the families of `FAMILIES` that data have.
 
-    Aggregates are of columns of lists, which hand-crafted features do not read; codes need such a column or one of codes.
+    Aggregates are of columns of lists, which hand-crafted features do not read; codes need such a column or one of
+    codes.
     """
     needed = {"aggregates": schema.bags, "codes": schema.categorical or schema.bags}
     return [name for name in FAMILIES if needed.get(name, True)]
