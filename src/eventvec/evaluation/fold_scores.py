@@ -155,10 +155,12 @@ class Cells:
             return stacked(jobs, heads, folds)
         inside, models = dict[tuple[str, str], OutOfFold](), dict[tuple[str, str], Fitted]()
         for part, job in jobs.items():
-            if (key := (*where, part)) not in self.trained:
+            if (of_part := self.trained.get((*where, part))) is None:
                 found = {head: out_of_fold(job, head, folds) for head in (heads if part != AGAIN else [TREES])}
-                self.trained[key] = {head: (each, trained(job, head, each)) for head, each in found.items()}
-            for head, (predictions, model) in self.trained[key].items():
+                of_part = {head: (each, trained(job, head, each)) for head, each in found.items()}
+                if any(part in pair for pair in self.fused.values()):
+                    self.trained[*where, part] = of_part
+            for head, (predictions, model) in of_part.items():
                 inside[part, head], models[part, head] = predictions, model
         return weighted(jobs, inside, folds, models=models)
 
