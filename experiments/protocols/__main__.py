@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import torch
 
 import eventvec as ev
+from eventvec import files
 from eventvec.dataset import repeated
 from eventvec.embedding import encode
 from eventvec.encoders import Handcrafted
@@ -37,10 +39,14 @@ SMALL = 150
 """The number of rows of each part in the small mode."""
 
 
-def table(small: bool, only: Sequence[str] | None) -> list[Row]:
+def table(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
     """Each protocol: published numbers, hand-crafted features with LightGBM, the predictor, and each family alone."""
-    names = only or (["log-production"] if small else list(PROBLEMS))
-    return [row for name in names for row in _rows(_shrunk(PROBLEMS[name]()) if small else PROBLEMS[name]())]
+    rows = []
+    keep.mkdir(parents=True, exist_ok=True)
+    for name in only or (["log-production"] if small else PROBLEMS):
+        problem = PROBLEMS[name]()
+        rows += _rows(_shrunk(problem) if small else problem, keep / (name + "-small" * small), small)
+    return rows
 
 
 def _shrunk(problem: Problem) -> Problem:
@@ -51,8 +57,11 @@ def _shrunk(problem: Problem) -> Problem:
     )
 
 
-def _rows(problem: Problem) -> Iterator[Row]:
-    """Yield a row for each published number and each of ours, with the paired difference to the baseline."""
+def _rows(problem: Problem, keep: Path, small: bool) -> Iterator[Row]:
+    """Yield a row for each published number and each of ours, with the paired difference to the baseline.
+
+    Predictions are kept in files whose names begin like `keep`, so that a run that was ended goes on there.
+    """
     shared = {"protocol": problem.name, "rows": len(problem.y), "tested": len(problem.truth), "metric": problem.metric}
     for name, value in problem.published.items():
         yield {**shared, "of": name, "score": value, "interval": None, "difference": None, "seconds": None}
@@ -60,10 +69,15 @@ def _rows(problem: Problem) -> Iterator[Row]:
         len(problem.truth), group_codes(np.array([str(key) for key in problem.test.keys.to_pylist()])), seed=0
     )
     scored: dict[str, Scores] = {}
-    for name, function in _contestants(problem).items():
-        start = perf_counter()
-        predicted = function()
-        seconds = perf_counter() - start
+    for name, function in _contestants(problem, small).items():
+        file = keep.with_name(f"{keep.name}-{name.replace(' ', '-')}.npz")
+        if not file.exists():
+            start = perf_counter()
+            predicted = function()
+            with files.whole(file) as draft, draft.open("wb") as written:
+                np.savez(written, predicted=predicted, seconds=perf_counter() - start)
+        with np.load(file) as kept:
+            predicted, seconds = kept["predicted"], float(kept["seconds"])
         scored[name] = _scores(problem, predicted, counts)
         lead = (scored[name] - scored[BASE]).estimate
         yield {
@@ -72,7 +86,7 @@ def _rows(problem: Problem) -> Iterator[Row]:
         }  # fmt: skip
 
 
-def _contestants(problem: Problem) -> dict[str, Callable[[], Array]]:
+def _contestants(problem: Problem, small: bool) -> dict[str, Callable[[], Array]]:
     """Return functions that predict the test rows, by name."""
     parts = tuple(with_moment(data) for data in (problem.train, problem.test))
 
@@ -97,10 +111,9 @@ def _contestants(problem: Problem) -> dict[str, Callable[[], Array]]:
         return features
 
     def vector() -> tuple[Array, Array]:
-        run = ev.fit(
-            problem.train if problem.learned is None else problem.learned, "coles", time_budget=LONGEST_TRAINING
-        )
-        return tuple(ev.embed(run, part).values for part in parts)  # type: ignore[return-value]
+        learned = problem.train if problem.learned is None else problem.learned
+        run = ev.fit("coles", learned, time_budget=2 if small else LONGEST_TRAINING)
+        return tuple(ev.embed(run.encoder, part).values for part in parts)  # type: ignore[return-value]
 
     return {
         BASE: lambda: trees(SEEDS[:1]),
@@ -178,7 +191,13 @@ def _by_length(problem: Problem, predicted: Array, counts: Array) -> Scores:
 
 def main() -> None:
     """Run the table that the command line names."""
-    run("protocols", {"table": table}, only={"nargs": "+", "choices": list(PROBLEMS), "help": "protocols to run"})
+    kept = {"type": Path, "default": Path("protocol-runs"), "help": "the folder of predictions; a killed run resumes"}
+    run(
+        "protocols",
+        {"table": table},
+        keep=kept,
+        only={"nargs": "+", "choices": list(PROBLEMS), "help": "protocols to run"},
+    )
 
 
 if __name__ == "__main__":

@@ -65,7 +65,9 @@ def cases(*tables: tuple[str, str]) -> list[object]:
 
 def keep(name: str, folder: Path) -> list[str]:
     """Return the option that names the folder of what was trained, for experiments that have it."""
-    return ["--keep", str(folder)] if name in ("coles", "expclr", "order", "settings", "tpp", "worth") else []
+    return (
+        ["--keep", str(folder)] if name in ("coles", "expclr", "order", "protocols", "settings", "tpp", "worth") else []
+    )
 
 
 def check(printed: str) -> None:
