@@ -250,9 +250,13 @@ def test_a_length_that_is_wrong_is_refused(wrong, message):
         ("events=3", ".events is 3: input should be an instance of EventEncoding"),
         (
             "events.tim=[]",
-            ".events has no option 'tim'; did you mean 'time'? accepted: batch_norm, bins, mixing, texts, time, width",
+            ".events has no option 'tim'; did you mean 'time'? accepted: batch_norm, bins, mixing, texts, time, "
+            "width, widths",
         ),
-        ("events.schema=3", ".events has no option 'schema'; accepted: batch_norm, bins, mixing, texts, time, width"),
+        (
+            "events.schema=3",
+            ".events has no option 'schema'; accepted: batch_norm, bins, mixing, texts, time, width, widths",
+        ),
         ("events.time=gap", ".events.time is 'gap': 'str' instances are not allowed as a Sequence value"),
         ("events.time=[1]", ".events.time is [1]: input should be a valid string"),
         ("events.batch_norm=1", ".events.batch_norm must be true or false, got 1"),

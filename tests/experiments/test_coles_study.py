@@ -28,7 +28,27 @@ from eventvec.losses.negatives import HardNegatives
 from eventvec.schema import UNKNOWN, Categorical, Schema
 
 ENTITIES, EVENTS = 120, 110  # more events than the shortest slice of each data set
-SCHEMA = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
+CODES = {
+    "age_group": {"day": 800, "small_group": 250},
+    "rosbank": {"MCC": 100, "channel_type": 4, "currency": 4, "trx_category": 10},
+    "bowl2019": {"event_id": 500, "event_code": 50, "type": 6, "title": 50, "world": 6, "correct": 4},
+    "x5": {"level_3": 200, "level_4": 800, "segment_id": 120},
+}
+"""The categorical fields of the paper's data sets, and their numbers of codes in its public code."""
+WIDTHS = {
+    "age_group": ([16, 16], [127, 128]),
+    "rosbank": ([24, 4, 4, 4], [16, 2, 2, 2]),
+    "bowl2019": ([16, 8, 8, 8, 8, 2], [16, 8, 8, 8, 8, 2]),
+    "x5": ([16, 16, 16], [32, 32, 32]),
+}
+"""The sizes of their embeddings there, in CoLES and in CPC."""
+
+
+def schema_of(name: str) -> Schema:
+    fields = (
+        Categorical(field, tuple(map(str, range(count - 2)))) for field, count in CODES.get(name, {"code": 4}).items()
+    )
+    return Schema("id", "t", "integer", categorical=tuple(fields))
 
 
 def per_event(values: np.ndarray) -> np.ndarray:
@@ -219,7 +239,7 @@ def test_every_arm_of_every_data_set_can_be_built(name: str) -> None:
     settings = arms.read(name)
     for arm in {*arms.ARMS, *settings.get("arms", {}), "dim=32"}:
         tables = arms.tables(settings, arm)
-        assert config.build_method(tables, SCHEMA).encoder.dim == tables["encoder"]["dim"]
+        assert config.build_method(tables, schema_of(name)).encoder.dim == tables["encoder"]["dim"]
     assert set(settings["fine_tuning"].get("from", {}).values()) <= {*arms.ARMS, *settings.get("arms", {})}
 
 
@@ -232,10 +252,17 @@ def test_figure_5_changes_the_size_of_the_embedding_only() -> None:
             assert arms.tables(settings, f"dim={size}") == expected
 
 
+@pytest.mark.parametrize("name", published.PAPER)
+def test_embeddings_have_the_widths_of_the_papers_code(name: str) -> None:
+    for arm, expected in zip(("coles", "cpc"), WIDTHS[name], strict=True):
+        encoder = config.build_method(arms.tables(arms.read(name), arm), schema_of(name)).encoder
+        assert [table.embedding_dim for table in encoder.events.embeddings] == expected, arm
+
+
 def test_losses_are_set_as_in_the_papers_code() -> None:
     built = {
         name: [
-            config.build_method(arms.tables(arms.read(name), arm), SCHEMA).objective
+            config.build_method(arms.tables(arms.read(name), arm), schema_of(name)).objective
             for arm in ("binomial_deviance", "histogram", "margin", "triplet")
         ]
         for name in published.PAPER
@@ -262,7 +289,7 @@ def test_transformers_have_the_papers_sizes() -> None:
     for name, dim, heads, layers, width in (
         ("age_group", 128, 4, 4, 128), ("rosbank", 96, 8, 6, 96), ("bowl2019", 64, 4, 4, 64), ("x5", 16, 4, 4, 64),
     ):  # fmt: skip
-        encoder = config.build_method(arms.tables(arms.read(name), "transformer_paper"), SCHEMA).encoder
+        encoder = config.build_method(arms.tables(arms.read(name), "transformer_paper"), schema_of(name)).encoder
         assert isinstance(encoder, PaperTransformer)
         assert (encoder.dim, encoder.heads, encoder.layers, encoder.width) == (dim, heads, layers, width)
 

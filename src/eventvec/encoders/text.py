@@ -27,7 +27,7 @@ SPACE, WHITE_SPACE = 32, re.compile(r"\s")
 
 
 class TextEncoder(nn.Module):
-    """The last hidden state of the first token of a bidirectional language model (Agrawal et al. 2022, Section 5.2).
+    """The last hidden state of the first token of a bidirectional language model (Agrawal et al. 2022, Section 4.2).
 
     The texts of a row's events, separated by spaces, are read as ``[CLS] texts [SEP]``. Two rows joined by `join` are
     read as ``[CLS] first [SEP] second [SEP]``; if they do not fit, the longer text is truncated. The paper does not say

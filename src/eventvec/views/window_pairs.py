@@ -144,7 +144,7 @@ class PermutationPairs(_Windows):
 class EntityPairs(_Windows):
     """As `OrderPairs`, with its options, but the second window of a pair with label 0 is from another row.
 
-    Entity-contrastive, the paper's patient-contrastive baseline (Agrawal et al. 2022, Section 5.2). The other row is
+    Entity-contrastive, the paper's patient-contrastive baseline (Agrawal et al. 2022, Section 4.2). The other row is
     uniform over the rows of the batch that have a window (of the same code, with `within`), and its window is uniform.
     Where there is no other such row, as in a batch of one, the pair keeps its own second window and has label 1.
 
