@@ -38,8 +38,10 @@ class TextEncoder(nn.Module):
     trains this encoder on pairs of windows, `MaskedLanguage` on masked tokens.
 
     Args:
-        backbone: As in `LanguageEncoder`. Its tokenizer must add special tokens as BERT's does.
-        text: Column of the events' texts, nested `Sequences` with a column `bytes` as from `texts.text_column`.
+        backbone: A folder in the layout of Hugging Face, or the name of one, as in `LanguageEncoder`. Its tokenizer
+            must add special tokens as BERT's does.
+        text: Column of free texts of the events, `--texts`. It holds nested `Sequences` with a column `bytes`, as from
+            `texts.text_column`.
         longest: Maximum number of tokens, including special ones; the number of positions if not given.
 
     Raises:
