@@ -19,6 +19,7 @@ from experiments.coles.labelled_data import refitted
 from experiments.coles.study import Study
 
 import eventvec as ev
+import make
 from eventvec import config
 from eventvec.encoders import PaperTransformer
 from eventvec.errors import ConfigError
@@ -26,6 +27,7 @@ from eventvec.evaluation.models import Boosting
 from eventvec.losses import BinomialDeviance, Histogram, Margin, Triplet
 from eventvec.losses.negatives import HardNegatives
 from eventvec.schema import UNKNOWN, Categorical, Schema
+from eventvec.training.suggestions import suggest
 
 ENTITIES, EVENTS = 120, 110  # more events than the shortest slice of each data set
 CODES = {
@@ -257,6 +259,27 @@ def test_embeddings_have_the_widths_of_the_papers_code(name: str) -> None:
     for arm, expected in zip(("coles", "cpc"), WIDTHS[name], strict=True):
         encoder = config.build_method(arms.tables(arms.read(name), arm), schema_of(name)).encoder
         assert [table.embedding_dim for table in encoder.events.embeddings] == expected, arm
+
+
+def test_coles_paper_has_the_settings_of_table_5_and_of_the_study() -> None:
+    tables = suggest(make.sequences([60] * 9), {"method": {"name": "coles_paper"}})
+    fit, encoder = tables["fit"], tables["encoder"]
+    assert (encoder["name"], encoder["dim"], encoder["read_out"]) == ("gru", 800, ["last"])
+    assert (fit["epochs"], fit["batch_size"], fit["lr"], fit["beside"]) == (150, 64, 0.001, [])
+    method = config.build_method(tables, schema_of("age_group"))
+    assert isinstance(method, ev.methods.CoLES)
+    assert method.views.views == ev.views.RandomSlices(count=5, shortest=25, longest=200)
+    study = arms.tables(arms.read("age_group"), "coles")
+    assert config.describe(method) == config.describe(config.build_method(study, schema_of("age_group")))
+    assert {**study["fit"], "beside": []} == fit
+
+
+def test_coles_paper_is_a_method_of_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = make.dataset([60] * 12)
+    run = ev.fit("coles_paper", data, dim=8, epochs=1, batch_size=4)
+    assert (run.config["method"]["views"]["views"]["longest"], run.config["fit"]["lr"], run.beside) == (200, 0.001, {})
+    with pytest.raises(ev.DataError, match="at least 2 are needed: histories are too short"):
+        ev.fit("coles_paper", make.dataset([25] * 12), epochs=1)
 
 
 def test_losses_are_set_as_in_the_papers_code() -> None:
