@@ -82,8 +82,9 @@ def fit(
     Args:
         method: A method, the name of one, its table such as ``{"name": "coles", "margin": 0.3}``, or the tables
             `method`, `encoder` and `fit` of a configuration. The entry `encoder.from` may name a run folder, whose
-            encoder is trained further. For a name or tables, sizes that are not given follow from the data, `coles`
-            gets its parts `beside`, and the initial weights are drawn with `seed`.
+            encoder is trained further. For a name or tables, sizes that are not given follow from the data, and the
+            initial weights are drawn with `seed`. `coles` gets views, batches, a read-out and parts `beside` that are
+            not the paper's; `coles_paper` has the paper's.
         data: The entities; those that the method or its encoder cannot use are left out and counted.
         encoder: The name of an encoder, or its table, for a method that is given by its name or table.
         out: The run folder to write; it must be new, unless `resume`.
