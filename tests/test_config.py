@@ -201,7 +201,7 @@ def test_tables_become_arguments():
         ("margin=true", "method.margin must be a number, got True"),
         ("margin=0", "method: margin must be in (0, 2], got 0.0"),
         ("margin=nan", "method: margin must be in (0, 2], got nan"),
-        ("name=order", "method: order needs pairs"),
+        ("name=order", "method: order needs pairs (how windows are paired and labelled): --set method.pairs=…"),
         (
             "views.name=random_slice",
             "method.views: name 'random_slice' is not known; did you mean 'random_slices' or 'random_samples'? "
@@ -250,9 +250,13 @@ def test_a_length_that_is_wrong_is_refused(wrong, message):
         ("events=3", ".events is 3: input should be an instance of EventEncoding"),
         (
             "events.tim=[]",
-            ".events has no option 'tim'; did you mean 'time'? accepted: batch_norm, bins, mixing, texts, time, width",
+            ".events has no option 'tim'; did you mean 'time'? accepted: batch_norm, bins, mixing, texts, time, "
+            "width, widths",
         ),
-        ("events.schema=3", ".events has no option 'schema'; accepted: batch_norm, bins, mixing, texts, time, width"),
+        (
+            "events.schema=3",
+            ".events has no option 'schema'; accepted: batch_norm, bins, mixing, texts, time, width, widths",
+        ),
         ("events.time=gap", ".events.time is 'gap': 'str' instances are not allowed as a Sequence value"),
         ("events.time=[1]", ".events.time is [1]: input should be a valid string"),
         ("events.batch_norm=1", ".events.batch_norm must be true or false, got 1"),
@@ -356,3 +360,29 @@ def test_an_unknown_option_of_a_nested_dataclass_is_refused():
     assert check({"min_count": 2}, Fitting, "data.fitting") == Fitting(min_count=2)
     with pytest.raises(ConfigError, match=r"^data.fitting has no option 'min_cuont'; did you mean 'min_count'"):
         check({"min_cuont": 2}, Fitting, "data.fitting")
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        (
+            {"method": {"name": "expclr"}, "encoder": {"name": "gru"}},
+            "method: expclr needs features (names of numeric or vector columns of the static table, --static): "
+            "--set method.features=…",
+        ),
+        (
+            {"method": {"name": "tpp_embedding"}, "encoder": {"name": "language"}},
+            "encoder: language needs backbone (a folder in the layout of Hugging Face, the name of one in the folder "
+            "that EVENTVEC_MODELS names, or an installed package that contains one): --set encoder.backbone=…; and "
+            "text (name of the categorical column with the texts of events): --set encoder.text=…",
+        ),
+        (
+            {"method": {"name": "masked_language"}, "encoder": {"name": "text", "backbone": "bert"}},
+            "encoder: text needs text (column of free texts of the events, --texts): --set encoder.text=…",
+        ),
+    ],
+)
+def test_an_option_that_is_missing_is_described_with_its_place(tables, message):
+    with pytest.raises(ConfigError) as raised:
+        build_method(tables, make.schema())
+    assert str(raised.value) == message

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 import eventvec as ev
-from eventvec.encoders.event_encoder import WIDTH, code_embedding
 from eventvec.errors import ConfigError
 from eventvec.sequences import Array
 
@@ -42,8 +41,8 @@ def peer_embedding(
     if not LIFESTREAM.exists():
         raise ConfigError("pytorch-lifestream is not installed; make its environment: make peer")
     x = data.sequences
-    widths = [code_embedding(field, events.get("width", WIDTH)).embedding_dim for field in data.schema.categorical]
-    fields = dict(zip((field.name for field in data.schema.categorical), widths, strict=True))
+    encoded = ev.encoders.EventEncoder(data.schema, **events)
+    fields = {name: table.weight.shape[1] for name, table in zip(encoded.categorical, encoded.embeddings, strict=True)}
     whole = x.take(x.flat(), x.lengths)
     columns = {name: whole.values(name).numpy() for name in fields}
     numbers = {f.name: f.scale(whole.values(f.name).float()) for f in data.schema.numeric}

@@ -1,4 +1,4 @@
-"""The tokens that a trained text encoder attends to (Agrawal et al. 2022, Section 5.2)."""
+"""The tokens that a trained text encoder attends to (Agrawal et al. 2022, Appendix C.2)."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def l1_to_count(first: Any, second: Any, label: Any, count: int = 50, within: in
     """Return about `count` features that a logistic regression with an L1 penalty selects.
 
     The regression predicts the label from the differences ``second - first`` of the pairs, and its C is found by
-    bisection (Agrawal et al. 2022, Section 5.1: 50 ± 5 features on 158,000 pairs). The paper does not state the inputs
+    bisection (Agrawal et al. 2022, Section 4.2: 50 ± 5 features on 158,000 pairs). The paper does not state the inputs
     of the regression. With differences there is one coefficient per feature, as the paper counts them, and its sign is
     the direction in which the feature changes.
 
@@ -156,7 +156,7 @@ def tfidf(texts: Sequence[str], share: float = 0.05) -> Any:
     """Return scikit-learn's `TfidfVectorizer` for words and word pairs, fitted to some texts.
 
     The vocabulary is that of the labelled training notes, so it changes with the fold and the share of labels (Agrawal
-    et al. 2022, Section 5.1). `.transform(texts)` returns the sparse `(n, terms)` weights of other texts, such as those
+    et al. 2022, Section 4.2). `.transform(texts)` returns the sparse `(n, terms)` weights of other texts, such as those
     of the pairs, and `.get_feature_names_out()` the terms.
 
     Args:

@@ -1,4 +1,4 @@
-"""The study of language models on texts (Agrawal et al. 2022, Section 5.2 and Appendix C.2): trainings and scores."""
+"""The study of language models on texts (Agrawal et al. 2022, Section 4.2 and Appendix C.2): trainings and scores."""
 
 from __future__ import annotations
 

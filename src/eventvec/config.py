@@ -22,7 +22,7 @@ from eventvec.encoders.interface import Encoder, capabilities
 from eventvec.errors import ConfigError, nearest
 from eventvec.files import path_only
 from eventvec.methods.declarations import Method
-from eventvec.options import checked
+from eventvec.options import checked, descriptions
 from eventvec.parts import ENCODER_NAMES, KINDS, METHOD_NAMES, NESTED, REGISTERED, load_installed
 from eventvec.schema import Schema
 
@@ -116,7 +116,9 @@ def build(table: Table, names: Mapping[str, Callable[..., Any]], where: str, **f
         if option in accepted and parameter.default is inspect.Parameter.empty and option not in {**values, **fixed}
     ]
     if missing:
-        raise ConfigError(f"{where}: {name} needs {', '.join(missing)}")
+        about = descriptions(names[name])
+        each = (f"{option}{_in_brackets(about.get(option, ''))}: --set {where}.{option}=…" for option in missing)
+        raise ConfigError(f"{where}: {name} needs {'; and '.join(each)}")
     try:
         return names[name](**values, **{option: value for option, value in fixed.items() if option in accepted})
     except ConfigError as error:
@@ -124,6 +126,12 @@ def build(table: Table, names: Mapping[str, Callable[..., Any]], where: str, **f
     except TypeError as error:  # torch raises it for sizes of more than 64 bits, with a message of several lines
         reason = "a size is too large" if "verflow" in str(error) else str(error).partition("\n")[0]
         raise ConfigError(f"{where}: {reason}") from error
+
+
+def _in_brackets(description: str) -> str:
+    """Return the first sentence of a description in brackets, if there is one."""
+    first = description.partition(". ")[0].rstrip(".").replace("`", "")
+    return f" ({first[0].lower()}{first[1:]})" if first else ""
 
 
 def options(table: Table, constructor: Callable[..., Any], fixed: Mapping[str, Any], where: str) -> Table:

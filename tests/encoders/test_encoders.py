@@ -140,6 +140,18 @@ def test_width_limits_the_embedding():
     assert EventEncoder(make.schema(codes=1000), time=make.ALL_TIMES).dim == 32 + 2 * 2 + 3 * 2
 
 
+def test_widths_are_those_of_their_columns_whatever_the_number_of_codes():
+    schema = replace(make.schema(codes=6), numeric=())
+    encoder = EventEncoder(schema, time=(), width=3, widths={"code": 9})
+    assert encoder(make.sequences([2])).shape == (2, 9)
+    for widths, message in (
+        ({"cod": 2}, "widths names 'cod', which is no categorical column; did you mean 'code'"),
+        ({"code": 0}, "widths must be at least 1, got 0 for 'code'"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            EventEncoder(schema, widths=widths)
+
+
 def test_hours_repeat_after_a_day_and_weekdays_after_a_week():
     midnight, morning = dt.datetime(2024, 2, 28), dt.datetime(2024, 2, 28, 6)
     hours = phase("hour", midnight, midnight + dt.timedelta(1), morning, morning.replace(year=1931))

@@ -127,5 +127,7 @@ def test_a_column_that_the_events_lack_is_named():
     for use in (points, points.usable, SetEncoder(points, dim=8).usable):
         with pytest.raises(
             DataError, match=r"points need the columns hour, size, amount; missing: hour, found: amount"
-        ):
+        ) as raised:
             use(rows())
+        hint = """--set 'encoder.events.covariates=["time"]' --set 'encoder.events.observations=["amount"]'"""
+        assert hint in str(raised.value)

@@ -19,6 +19,7 @@ from experiments.coles.labelled_data import refitted
 from experiments.coles.study import Study
 
 import eventvec as ev
+import make
 from eventvec import config
 from eventvec.encoders import PaperTransformer
 from eventvec.errors import ConfigError
@@ -26,9 +27,30 @@ from eventvec.evaluation.models import Boosting
 from eventvec.losses import BinomialDeviance, Histogram, Margin, Triplet
 from eventvec.losses.negatives import HardNegatives
 from eventvec.schema import UNKNOWN, Categorical, Schema
+from eventvec.training.suggestions import suggest
 
 ENTITIES, EVENTS = 120, 110  # more events than the shortest slice of each data set
-SCHEMA = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
+CODES = {
+    "age_group": {"day": 800, "small_group": 250},
+    "rosbank": {"MCC": 100, "channel_type": 4, "currency": 4, "trx_category": 10},
+    "bowl2019": {"event_id": 500, "event_code": 50, "type": 6, "title": 50, "world": 6, "correct": 4},
+    "x5": {"level_3": 200, "level_4": 800, "segment_id": 120},
+}
+"""The categorical fields of the paper's data sets, and their numbers of codes in its public code."""
+WIDTHS = {
+    "age_group": ([16, 16], [127, 128]),
+    "rosbank": ([24, 4, 4, 4], [16, 2, 2, 2]),
+    "bowl2019": ([16, 8, 8, 8, 8, 2], [16, 8, 8, 8, 8, 2]),
+    "x5": ([16, 16, 16], [32, 32, 32]),
+}
+"""The sizes of their embeddings there, in CoLES and in CPC."""
+
+
+def schema_of(name: str) -> Schema:
+    fields = (
+        Categorical(field, tuple(map(str, range(count - 2)))) for field, count in CODES.get(name, {"code": 4}).items()
+    )
+    return Schema("id", "t", "integer", categorical=tuple(fields))
 
 
 def per_event(values: np.ndarray) -> np.ndarray:
@@ -219,7 +241,7 @@ def test_every_arm_of_every_data_set_can_be_built(name: str) -> None:
     settings = arms.read(name)
     for arm in {*arms.ARMS, *settings.get("arms", {}), "dim=32"}:
         tables = arms.tables(settings, arm)
-        assert config.build_method(tables, SCHEMA).encoder.dim == tables["encoder"]["dim"]
+        assert config.build_method(tables, schema_of(name)).encoder.dim == tables["encoder"]["dim"]
     assert set(settings["fine_tuning"].get("from", {}).values()) <= {*arms.ARMS, *settings.get("arms", {})}
 
 
@@ -232,10 +254,38 @@ def test_figure_5_changes_the_size_of_the_embedding_only() -> None:
             assert arms.tables(settings, f"dim={size}") == expected
 
 
+@pytest.mark.parametrize("name", published.PAPER)
+def test_embeddings_have_the_widths_of_the_papers_code(name: str) -> None:
+    for arm, expected in zip(("coles", "cpc"), WIDTHS[name], strict=True):
+        encoder = config.build_method(arms.tables(arms.read(name), arm), schema_of(name)).encoder
+        assert [table.embedding_dim for table in encoder.events.embeddings] == expected, arm
+
+
+def test_coles_paper_has_the_settings_of_table_5_and_of_the_study() -> None:
+    tables = suggest(make.sequences([60] * 9), {"method": {"name": "coles_paper"}})
+    fit, encoder = tables["fit"], tables["encoder"]
+    assert (encoder["name"], encoder["dim"], encoder["read_out"]) == ("gru", 800, ["last"])
+    assert (fit["epochs"], fit["batch_size"], fit["lr"], fit["beside"]) == (150, 64, 0.001, [])
+    method = config.build_method(tables, schema_of("age_group"))
+    assert isinstance(method, ev.methods.CoLES)
+    assert method.views.views == ev.views.RandomSlices(count=5, shortest=25, longest=200)
+    study = arms.tables(arms.read("age_group"), "coles")
+    assert config.describe(method) == config.describe(config.build_method(study, schema_of("age_group")))
+    assert {**study["fit"], "beside": []} == fit
+
+
+def test_coles_paper_is_a_method_of_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = make.dataset([60] * 12)
+    run = ev.fit("coles_paper", data, dim=8, epochs=1, batch_size=4)
+    assert (run.config["method"]["views"]["views"]["longest"], run.config["fit"]["lr"], run.beside) == (200, 0.001, {})
+    with pytest.raises(ev.DataError, match="at least 2 are needed: histories are too short"):
+        ev.fit("coles_paper", make.dataset([25] * 12), epochs=1)
+
+
 def test_losses_are_set_as_in_the_papers_code() -> None:
     built = {
         name: [
-            config.build_method(arms.tables(arms.read(name), arm), SCHEMA).objective
+            config.build_method(arms.tables(arms.read(name), arm), schema_of(name)).objective
             for arm in ("binomial_deviance", "histogram", "margin", "triplet")
         ]
         for name in published.PAPER
@@ -262,7 +312,7 @@ def test_transformers_have_the_papers_sizes() -> None:
     for name, dim, heads, layers, width in (
         ("age_group", 128, 4, 4, 128), ("rosbank", 96, 8, 6, 96), ("bowl2019", 64, 4, 4, 64), ("x5", 16, 4, 4, 64),
     ):  # fmt: skip
-        encoder = config.build_method(arms.tables(arms.read(name), "transformer_paper"), SCHEMA).encoder
+        encoder = config.build_method(arms.tables(arms.read(name), "transformer_paper"), schema_of(name)).encoder
         assert isinstance(encoder, PaperTransformer)
         assert (encoder.dim, encoder.heads, encoder.layers, encoder.width) == (dim, heads, layers, width)
 

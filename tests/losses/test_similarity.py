@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from decimal import Decimal, localcontext
 
 import pytest
 import torch
@@ -71,6 +72,26 @@ def test_quadratic_and_expclr_equal_a_double_loop(rows, delta, temperature, norm
     expected = worst + temperature * math.log(sum(math.exp((e - worst) / temperature) for e in errors) / rows**2)
     loss = expclr_loss(z, s, delta=delta, temperature=temperature, normalize=normalize).item()
     assert loss == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("temperature", [1e-3, 0.1, 1.0, 30.0, 1e3, 1e6, 1e12])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_no_digits_are_lost_at_any_temperature(temperature, dtype):
+    z, s = draw(40, 3), feature_similarity(draw(40, 2, 1))
+    s[3, 7] = math.nan
+    errors = [Decimal(e) for e in slow_errors(z.tolist(), s.tolist(), 1.5, "none") if not math.isnan(e)]
+    with localcontext(prec=60):
+        tau = Decimal(temperature)
+        expected = tau * (sum((e / tau).exp() for e in errors) / len(errors)).ln()
+    z = z.to(dtype).requires_grad_()
+    options = {"delta": 1.5, "normalize": "none"}
+    loss = expclr_loss(z, s.to(dtype), temperature=temperature, **options)
+    rel = 1e-5 if dtype is torch.float32 else 1e-12
+    assert loss.item() == pytest.approx(float(expected), rel=rel)
+    (gradient,) = torch.autograd.grad(loss, z)
+    if temperature == 1e12:  # all pairs weigh equally
+        (equal,) = torch.autograd.grad(quadratic(z, s.to(dtype), **options), z)
+        torch.testing.assert_close(gradient, equal, rtol=10 * rel, atol=rel)
 
 
 @settings(max_examples=30, deadline=None)

@@ -86,7 +86,13 @@ def test_defaults_of_a_method_that_declares_nothing():
         ("cresp_untargeted", {"encoder": {"name": "set"}}),
         ("fclr", {"encoder": {"name": "set", "layers": 0}}),
         ("expclr", {"encoder": {"name": "tcn"}}),
-        ("cross_order", {"encoder": {"name": "gru", "events": {"name": "segmented"}}}),
+        (
+            "cross_order",
+            {
+                "method": {"pairs": {"name": "order_pairs", "length": 4}},
+                "encoder": {"name": "gru", "events": {"name": "segmented"}},
+            },
+        ),
         ("masked_language", {"encoder": {"name": "text"}}),
         ("tpp_embedding", {"encoder": {"name": "language"}}),
         ("supervised", {}),

@@ -167,6 +167,14 @@ def test_features_that_the_embedding_holds_are_explained():
         explained_features(method, data.sequences[:9], rng())
 
 
+@pytest.mark.parametrize(("size", "rows"), [(16, "held out"), (64, "trained on, as fewer than a batch are held out")])
+def test_the_note_says_whether_its_rows_were_trained_on(size, rows):
+    data, _ = waves(80)
+    run = fit(small_method(data), data, epochs=1, batch_size=size, validation=0.3)
+    assert f"on {24 if size == 16 else 56} rows: median" in run.notes[-1]
+    assert run.notes[-1].endswith(f" (rows {rows})")
+
+
 def test_columns_that_are_missing_or_not_numbers_are_refused():
     encoder = make.encoder("gru")
     with pytest.raises(ConfigError, match=r"no static column 'sped'; did you mean 'speed'"):

@@ -170,10 +170,15 @@ def test_the_suggestion_builds_a_cross_encoder():
     table = describe(method)
     assert table["method"] == {
         "name": "cross_order",
-        "pairs": {"name": "order_pairs", "length": 1, "skip": 0, "count": 1},
+        "pairs": {"name": "order_pairs", "length": 2, "skip": 0, "count": 1},
     }
     assert table["encoder"]["events"]["name"] == "segmented"
     assert describe(build_method(table, make.schema())) == table
+    for name in ("pcl", "ocp"):
+        assert suggest(make.sequences([20] * 9), {"method": {"name": name}})["method"]["length"] == 2
+    others = {"name": "biased_order_pairs", "skip": 1}
+    pairs = suggest(make.sequences([20] * 9), {"method": {"name": "cross_order", "pairs": others}})["method"]["pairs"]
+    assert pairs == {**others, "length": 2}
 
 
 # Training

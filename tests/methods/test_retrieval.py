@@ -53,13 +53,15 @@ def test_ties_share_their_ranks():
     assert ranks(query, key).tolist() == [1.5, 1.0, 1.5]
 
 
-def test_collapsed_embeddings_score_no_better_than_chance():
+def test_collapsed_embeddings_score_far_below_chance():
     same = torch.randn(1, 8, generator=torch.Generator().manual_seed(0)).repeat(50, 1)
     noise = 1e-8 * torch.randn(50, 8, generator=torch.Generator().manual_seed(1))
     result = score_retrieval(same, same + noise)
     assert result.mrr == pytest.approx(2 / 51)
     assert result.mrr < result.chance_mrr
     assert result.recall[10] == 0
+    collapsed = score_retrieval(same[:1].repeat(150, 1), same[:1].repeat(150, 1))
+    assert (round(collapsed.mrr, 3), round(collapsed.chance_mrr, 3)) == (0.013, 0.037)
 
 
 def test_chance_is_the_mean_over_random_orders():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import numpy as np
 import polars as pl
 import pytest
@@ -10,7 +12,7 @@ import torch
 import eventvec as ev
 from cases import CASES
 from eventvec.methods import revealed_order
-from eventvec.methods.revealed_order import clock, order_notes, ranks
+from eventvec.methods.revealed_order import calendar_part, clock, order_notes, ranks
 from eventvec.schema import Categorical
 from eventvec.sequences import Sequences
 
@@ -84,6 +86,51 @@ def test_the_day_of_the_year_has_a_note_and_the_hour_has_none(method: str) -> No
     assert notes["hour"] == notes["weekday"] == ()
     (note,) = notes["yearday"]
     assert note.startswith("the time feature 'yearday' of the event encoder reveals the date")
+
+
+PARTS = {
+    "year": "year",
+    "quarter": "quarter",
+    "month": "month",
+    "week": "week",
+    "day": "day of the month",
+    "ordinal_day": "day of the year",
+}
+
+
+def dated() -> pl.DataFrame:
+    """Return events at random days of three years."""
+    days = np.sort(np.random.default_rng(0).integers(18_628, 19_700, (N, T)), 1).ravel()
+    return pl.DataFrame({"id": np.arange(N).repeat(T), "day": days}).with_columns(pl.col("day").cast(pl.Date))
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("kind", ["numeric", "categorical"])
+def test_a_part_of_the_date_is_named_and_its_shuffle_is_not(part: str, kind: str) -> None:
+    table = dated().with_columns(part=getattr(pl.col("day").dt, part)())
+    table = table.with_columns(other=pl.col("part").shuffle(seed=0))
+    data = ev.read(table, key="id", time="day", **{kind: ["part", "other"]})
+    notes = order_notes(ev.build_method(tables("ocp"), data.schema), data.schema, data.sequences)
+    assert notes == (
+        f"the column 'part' reveals the order of events: it is the {PARTS[part]} of their times, so that this method "
+        "learns little else; leave the column out",
+    )
+    without_dates = ev.read(table.cast({"day": pl.Int64}), key="id", time="day", **{kind: ["part", "other"]})
+    schema, x = without_dates.schema, without_dates.sequences
+    assert not any("of their times" in note for note in order_notes(ev.build_method(tables("ocp"), schema), schema, x))
+
+
+def test_few_events_and_days_that_differ_by_the_clock_of_another_place() -> None:
+    hour = 3_600_000_000
+    time = torch.arange(20_000) * 5 * hour
+    assert calendar_part(time, (time + 2 * hour) // (24 * hour) % 2) == ""
+    assert calendar_part(time, torch.tensor([int(day) for day in days_of_month(time + 2 * hour)])) == "day of the month"
+    assert calendar_part(time[:40], torch.tensor([int(day) for day in days_of_month(time[:40])])) == ""
+
+
+def days_of_month(time: torch.Tensor) -> list[int]:
+    """Return the day of the month of each time, by a loop."""
+    return [(dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=each)).day for each in time.tolist()]
 
 
 def test_a_sample_of_rows_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,6 +83,40 @@ def test_predictions_equal_those_of_one_entity_and_place_at_a_time(name, keyed, 
     np.testing.assert_allclose(predicted, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["cresp", "cnp"])
+def test_an_entity_with_a_missing_value_has_null_predictions_and_others_have_theirs(name):
+    first = pl.col("id").is_first_distinct() & pl.col("id").is_in(["p002", "p007"])
+    events = looks().with_columns(value=pl.when(~first).then("value"))
+    run = trained(name, ev.read(events, key="id", time="when", categorical=["parameter"], numeric=["value"]))
+    assert (run.usable, sum("2 of 30 entities cannot be used" in note for note in run.notes)) == (28, 1)
+    lacking = pl.col("id").is_in(["p002", "p007"])
+    table = pl.from_arrow(ev.predict(run, events, at=PLACES))
+    others = pl.from_arrow(ev.predict(run, events.filter(~lacking), at=PLACES))
+    assert table.filter(~lacking).equals(others)
+    predicted = table.filter(lacking)
+    assert len(predicted) == 2 * len(PLACES)
+    for column in set(table.columns) - {"id", "when", "parameter"}:
+        assert predicted[column].null_count() == len(predicted)
+        assert others[column].null_count() == 0
+    with pytest.raises(DataError, match="the encoder can read none of the 6 rows to predict: a value that it needs"):
+        ev.predict(run, events.filter(lacking), at=PLACES)
+
+
+def test_a_label_of_an_entity_with_a_missing_value_is_null():
+    events = looks().with_columns(
+        value=pl.when(~pl.col("id").is_first_distinct() | (pl.col("id") != "p002")).then("value")
+    )
+    people = pl.DataFrame({"id": [f"p{i:03}" for i in range(30)], "kind": ["a", "b"] * 15})
+    roles = {"key": "id", "time": "when", "categorical": ["parameter"], "numeric": ["value"], "fitting": ev.Fitting(1)}
+    data = ev.read(events, **roles, static=people, static_columns={"kind": "categorical"})
+    points = {"name": "pairs", "covariates": ["time", "parameter"], "observations": ["value"]}
+    encoder = {"name": "set", "dim": 8, "events": points}
+    run = ev.fit({"method": {"name": "supervised", "label": "kind"}, "encoder": encoder}, data, epochs=1)
+    table = ev.predict(run, events)
+    assert [row["id"] for row in table.to_pylist() if row["prediction"] is None] == ["p002"]
+    assert [row["id"] for row in table.to_pylist() if row["p_a"] is None] == ["p002"]
+
+
 @pytest.mark.parametrize(("mean", "deviation"), [(0.3, 0.4), (-1.0, 1.5), (2.0, 0.05)])
 def test_the_moments_of_a_logarithmic_column_equal_integrals(mean, deviation):
     field = Numeric("amount", log=True, mean=0.5, std=1.2)

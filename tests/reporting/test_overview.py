@@ -82,7 +82,8 @@ def test_the_training_is_told_in_a_sentence_and_a_chart() -> None:
     section = training_section(HISTORY)
     assert section.paragraphs == [
         "The mean loss goes from 30 in epoch 1 to 20 in epoch 2. On held-out entities, the lowest is 25.5 and the last "
-        "25.5. It took 4 s, at 4,100 events per second."
+        "25.5; fewer than a batch of them give losses that compare the entities of a batch another scale. It took 4 s, "
+        "at 4,100 events per second."
     ]
     lines = [line.get_xydata().tolist() for line in axes_of(section.charts[0]).lines if len(line.get_xydata()) == 2]
     assert lines == [[[1, 30], [2, 20]], [[1, 31], [2, 25.5]]]

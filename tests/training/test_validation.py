@@ -15,8 +15,8 @@ import make
 from eventvec.dataset import text_column
 from eventvec.errors import DataError
 from eventvec.sequences import Sequences
-from eventvec.training import FitOptions
-from eventvec.training.validation import BATCHES, all_equal, split, validate, validation_batches
+from eventvec.training import FitOptions, fit
+from eventvec.training.validation import BATCHES, all_equal, size_note, split, validate, validation_batches
 
 OPTIONS = FitOptions(epochs=1, seed=3, validation=0.25, batch_size=4)
 
@@ -79,6 +79,25 @@ def test_one_row_is_too_few_for_validation(patience, notes):
     assert (len(rows), len(held_out), len(sentences)) == (7, 0, notes)
     assert all("training cannot stop early" in sentence for sentence in sentences)
     assert validation_batches(held_out, OPTIONS.batch_size) == ()
+
+
+class Comparing(Recording):
+    """A method whose loss depends on the number of rows in a batch."""
+
+    compares_rows = True
+
+
+def test_a_validation_on_smaller_batches_is_noted_for_losses_that_compare_rows():
+    training, held_out = torch.arange(60), torch.arange(12)
+    (note,) = size_note(Comparing(), training, held_out, 64)
+    assert note.startswith("the loss compares the rows of a batch, 60 in training and 12 in the validation")
+    assert size_note(Recording(), training, held_out, 64) == ()
+    assert size_note(Comparing(), training, held_out, 12) == ()
+    assert size_note(Comparing(), training, held_out[:0], 64) == ()
+    data = make.dataset([12] * 40)
+    options = {"shortest": 3, "longest": 6, "epochs": 1, "validation": 0.25}
+    notes = {size: fit("coles", data, batch_size=size, **options).notes for size in (10, 16)}
+    assert [any("16 in training and 10 in the validation" in note for note in notes[size]) for size in notes] == [0, 1]
 
 
 def test_one_usable_row_is_too_few_for_training():

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import laws
-import make
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
 from eventvec.views import NextPairs, RandomSlices, SwappedPairs
@@ -26,15 +25,25 @@ def test_slices_are_cut_within_their_middle_half(pairs, length):
     assert bool((firsts.lengths + seconds.lengths == length).all())
 
 
-def test_shuffled_seconds_are_balanced_and_none_is_lost():
-    x = make.sequences([9, 6, 8, 7])
-    views, label = NextPairs(RandomSlices(3, 2, 5))(x, rng())
-    assert label.tolist() == [1.0] * 12 + [0.0] * 12
-    left, again, right, shuffled = (views[slice(12 * i, 12 * i + 12)] for i in range(4))
-    assert torch.equal(left.values("time"), again.values("time"))
-    assert left.static["row"].tolist() == right.static["row"].tolist() == [0] * 3 + [1] * 3 + [2] * 3 + [3] * 3
-    assert sorted(right.values("time").tolist()) == sorted(shuffled.values("time").tolist())
-    assert right.static["row"].tolist() != shuffled.static["row"].tolist()
+def test_seconds_of_label_0_are_uniform_over_the_slices_of_other_rows():
+    rows, count = 3, 2
+    x = Sequences({"at": torch.arange(3000)}, torch.arange(rows) * 1000, torch.full((rows,), 1000))
+    drawn = []
+    for seed in range(1500):
+        views, label = NextPairs(RandomSlices(count, 20, 300))(x, rng(seed))
+        left, again, right, other = views.starts.view(4, rows * count).tolist()
+        assert label.tolist() == [1.0] * len(left) + [0.0] * len(left)
+        assert left == again
+        assert [start // 1000 for start in left] == [start // 1000 for start in right] == [0, 0, 1, 1, 2, 2]
+        drawn += [(each, right.index(start)) for each, start in enumerate(other)]
+    others = [(each, slice_) for each in range(6) for slice_ in range(6) if each // count != slice_ // count]
+    assert is_uniform(drawn, others)
+
+
+def test_a_batch_of_one_row_has_label_1_only():
+    views, label = NextPairs(RandomSlices(3, 4, 8))(counting(9), rng())
+    _, _, right, other = views.starts.view(4, 3).tolist()
+    assert (label.tolist(), right) == ([1.0] * 6, other)
 
 
 def test_swapped_parts_follow_their_label():

@@ -320,6 +320,10 @@ def predict(
         terminal.notes([warning])
     with bar("predicting") as tick:
         predictions = predicting.predict(trained, data, at=at, progress=tick)
+    if count := predictions.column(predictions.num_columns - 1).null_count:
+        terminal.notes(
+            [f"{count:,} of {len(predictions):,} predictions are null: a value that the run needs is missing"]
+        )
     tables.write(output, predictions, overwrite=overwrite)
     described = {**counts(data), "rows": len(predictions), "columns": predictions.column_names, "run": trained.id}
     terminal.show({"output": public_name(output), **described}, json_)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -36,6 +36,7 @@ class EventEncoder(nn.Module):
         time: Any of `gap` (log interval since the previous event of the history), `hour`, `weekday` and `yearday` (sine
             and cosine of the position in the day, week and year, in UTC). No feature grows with the date.
         width: Maximum size of a categorical column's embedding; a column of c codes gets ``min(width, ⌈1.6·c^0.56⌉)``.
+        widths: The sizes of the embeddings of some categorical or list columns, by name, in place of this rule.
         texts: The backbone that reads the schema's columns of texts, as `SentenceEncoder` takes it. Its weights are
             neither trained nor saved; a linear layer gives `width` numbers for each column.
         batch_norm: Whether numbers are batch-normalised.
@@ -62,9 +63,11 @@ class EventEncoder(nn.Module):
         texts: str | None = None,
         bins: bool = False,
         mixing: int = 0,
+        widths: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__()
         check_schema(schema)
+        _check_widths(schema, widths or {})
         if width < 1 or mixing < 0:
             raise ConfigError(f"width must be at least 1 and mixing at least 0, got width {width}, mixing {mixing}")
         for part in time:
@@ -75,12 +78,15 @@ class EventEncoder(nn.Module):
                     f"time feature {part!r} needs dates or timestamps, got times of kind {schema.time_kind}"
                 )
         self.schema, self.time, self.width, self.batch_norm = schema, tuple(time), width, batch_norm
+        self.widths = None if widths is None else dict(widths)
         self.categorical = tuple(column.name for column in schema.categorical)
         self.numeric = (*((schema.gap,) if "gap" in time else ()), *schema.numeric)
         self.periods = tuple(PERIODS[part] for part in time if part != "gap")
-        self.embeddings = nn.ModuleList(code_embedding(column, width) for column in schema.categorical)
+        self.embeddings, self.elements = (
+            nn.ModuleList(code_embedding(column, width, (widths or {}).get(column.name)) for column in columns)
+            for columns in (schema.categorical, schema.bags)
+        )
         self.bags = tuple(column.name for column in schema.bags)
-        self.elements = nn.ModuleList(code_embedding(column, width) for column in schema.bags)
         self.frozen = _frozen(schema, texts)
         self.texts = None if self.frozen is None else self.frozen.backbone
         size = 0 if self.frozen is None else self.frozen.dim
@@ -90,8 +96,8 @@ class EventEncoder(nn.Module):
         n_bins = [len(column.edges) + 2 for column in self.numeric] if bins else []
         self.binned = nn.ModuleList(nn.Embedding(count, min(width, BIN_WIDTH)) for count in n_bins)
         tables = (*self.embeddings, *self.elements, *self.binned)
-        widths = [int(table.weight.shape[1]) for table in tables if isinstance(table, nn.Embedding)]
-        self.dim = sum(widths) + width * len(schema.texts) + 2 * len(self.numeric) + 2 * len(self.periods)
+        sizes = [int(table.weight.shape[1]) for table in tables if isinstance(table, nn.Embedding)]
+        self.dim = sum(sizes) + width * len(schema.texts) + 2 * len(self.numeric) + 2 * len(self.periods)
         if self.dim == 0:
             raise ConfigError(
                 "events have no features; name a categorical or numeric column, or a time feature in `time`"
@@ -145,6 +151,16 @@ class Mixing(nn.Module):
         return out
 
 
+def _check_widths(schema: Schema, widths: Mapping[str, int]) -> None:
+    """Refuse sizes of embeddings that no column has."""
+    columns = [column.name for column in (*schema.categorical, *schema.bags)]
+    for name, size in widths.items():
+        if name not in columns:
+            raise ConfigError(f"widths names {name!r}, which is no categorical column; {nearest(name, columns)}")
+        if size < 1:
+            raise ConfigError(f"widths must be at least 1, got {size} for {name!r}")
+
+
 def _frozen(schema: Schema, backbone: str | None) -> SentenceEncoder | None:
     """Return the text encoder, or None for a schema without columns of texts."""
     if schema.texts and backbone is None:
@@ -159,9 +175,15 @@ def _frozen(schema: Schema, backbone: str | None) -> SentenceEncoder | None:
     return None if backbone is None else SentenceEncoder(backbone, pooling="mean", prompt="")
 
 
-def code_embedding(column: Categorical, width: int = WIDTH) -> nn.Embedding:
-    """Return an embedding of a column's codes, zero for missing and unknown ones."""
-    table = nn.Embedding(column.size, min(width, int(-(-1.6 * column.size**0.56 // 1))))
+def code_embedding(column: Categorical, width: int = WIDTH, exactly: int | None = None) -> nn.Embedding:
+    """Return an embedding of a column's codes, zero for missing and unknown ones.
+
+    Args:
+        column: The column.
+        width: The maximum size, which few codes do not reach.
+        exactly: The size, whatever the number of codes.
+    """
+    table = nn.Embedding(column.size, exactly or min(width, int(-(-1.6 * column.size**0.56 // 1))))
     nn.init.zeros_(table.weight[:FIRST].detach())
     return table
 

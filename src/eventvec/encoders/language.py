@@ -70,10 +70,10 @@ class LanguageEncoder(nn.Module):
     float64, so that times far from the start remain different.
 
     Args:
-        backbone: A folder in the layout of Hugging Face, with `config.json`, the tokenizer and safetensors; the name of
-            one in the folder that EVENTVEC_MODELS names; or an installed package that contains one.
+        backbone: A folder in the layout of Hugging Face, the name of one in the folder that EVENTVEC_MODELS names, or
+            an installed package that contains one. It has `config.json`, the tokenizer and safetensors.
         schema: Contains the texts, which are the vocabulary of the categorical column `text`.
-        text: Name of that column.
+        text: Name of the categorical column with the texts of events.
         unit: Unit of time for the temporal vectors, in seconds or in the column's unit; wavelengths are from 6 to
             nearly 63,000 units. `auto` takes the middle quantile of the schema's intervals above 0, so that
             neighbouring events are about one unit apart.

@@ -245,10 +245,16 @@ def _need(names: Sequence[str], x: Sequences) -> None:
     if missing:
         raise DataError(
             f"points need the columns {', '.join(names)}; missing: {', '.join(missing)}, found: "
-            f"{', '.join(sorted(x.columns)) or 'none'}; read them as numeric or categorical columns, name others in "
-            f"the options `covariates` and `observations` of pairs ({TIME!r} is the time column), or draw points with "
-            "processes.draw"
+            f"{', '.join(sorted(x.columns)) or 'none'}; read them as numeric or categorical columns, name others, such "
+            f"""as --set 'encoder.events.covariates=["time"]' --set 'encoder.events.observations=["{_number(x)}"]' """
+            f"({TIME!r} is the time column), or draw points with processes.draw"
         )
+
+
+def _number(x: Sequences) -> str:
+    """Return a column of numbers that could be an observation, or a word in its place."""
+    columns = (name for name, values in x.columns.items() if isinstance(values, Tensor) and values.is_floating_point())
+    return next((name for name in columns if name not in (TIME, "gap")), "COLUMN")
 
 
 def _finite(values: Tensor) -> Tensor:

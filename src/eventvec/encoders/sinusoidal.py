@@ -14,7 +14,7 @@ from eventvec.options import above_zero, each_at_least
 class Harmonics(nn.Module):
     """The sine and cosine of ``2πk·x/period`` for k from 1 to `count`, of each number of a covariate.
 
-    Mathieu et al. 2021, Section 5.2, in the reading of the public code, which takes harmonics 1 to 3 of an angle. With
+    Mathieu et al. 2021, Section 3.2, in the reading of the public code, which takes harmonics 1 to 3 of an angle. With
     a period longer than the range of x, different values have different features.
 
     Args:

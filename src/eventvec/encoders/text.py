@@ -27,7 +27,7 @@ SPACE, WHITE_SPACE = 32, re.compile(r"\s")
 
 
 class TextEncoder(nn.Module):
-    """The last hidden state of the first token of a bidirectional language model (Agrawal et al. 2022, Section 5.2).
+    """The last hidden state of the first token of a bidirectional language model (Agrawal et al. 2022, Section 4.2).
 
     The texts of a row's events, separated by spaces, are read as ``[CLS] texts [SEP]``. Two rows joined by `join` are
     read as ``[CLS] first [SEP] second [SEP]``; if they do not fit, the longer text is truncated. The paper does not say
@@ -38,8 +38,10 @@ class TextEncoder(nn.Module):
     trains this encoder on pairs of windows, `MaskedLanguage` on masked tokens.
 
     Args:
-        backbone: As in `LanguageEncoder`. Its tokenizer must add special tokens as BERT's does.
-        text: Column of the events' texts, nested `Sequences` with a column `bytes` as from `texts.text_column`.
+        backbone: A folder in the layout of Hugging Face, or the name of one, as in `LanguageEncoder`. Its tokenizer
+            must add special tokens as BERT's does.
+        text: Column of free texts of the events, `--texts`. It holds nested `Sequences` with a column `bytes`, as from
+            `texts.text_column`.
         longest: Maximum number of tokens, including special ones; the number of positions if not given.
 
     Raises:

@@ -175,10 +175,13 @@ def expclr_loss(
     errors, known = _errors(z, similarity, delta, normalize)
     if math.isinf(temperature):
         return mean_of(errors, known)
-    weighed = (errors / temperature).masked_fill(~known, -math.inf)
-    weighed = torch.where(known.any(), weighed, 0)
+    worst = errors.masked_fill(~known, 0).max().detach()
+    below = ((errors - worst) / temperature).masked_fill(~known, 0)  # at most 0
+    rise = mean_of(below.expm1(), known)  # the mean of the exponentials less 1, with all digits at high temperatures
     count = known.sum().clamp(min=1).to(errors.dtype)
-    return temperature * (torch.logsumexp(weighed.flatten(), 0) - count.log()) * known.any()
+    weighed = torch.where(known | ~known.any(), below, -math.inf)
+    log_mean = torch.logsumexp(weighed.flatten(), 0) - count.log()  # with all digits at low temperatures
+    return worst + temperature * torch.where(rise > -0.5, rise.clamp(min=-0.5).log1p(), log_mean)
 
 
 def _errors(

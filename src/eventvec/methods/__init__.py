@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from eventvec.methods.coles import CoLES
+from eventvec.methods.coles import CoLES, coles_paper
 from eventvec.methods.cpc import CPC
 from eventvec.methods.cresp import CReSP, fclr
 from eventvec.methods.cresp_targeted import TargetedCReSP
@@ -29,6 +29,7 @@ METHODS: dict[str, Callable[..., Method]] = {
     "acnp_cross": acnp_cross,
     "cnp": cnp,
     "coles": CoLES,
+    "coles_paper": coles_paper,
     "cpc": CPC,
     "cresp": TargetedCReSP,
     "cresp_untargeted": CReSP,
@@ -79,6 +80,7 @@ __all__ = [
     "acnp",
     "acnp_cross",
     "cnp",
+    "coles_paper",
     "covariate_use",
     "entity_contrastive",
     "explained_features",

@@ -38,6 +38,8 @@ class CReSP(nn.Module):
         True
     """
 
+    compares_rows = True
+
     def __init__(
         self,
         encoder: Encoder,

@@ -54,6 +54,7 @@ class TargetedMethod(nn.Module, ABC):
 class TargetedContrast(TargetedMethod):
     """A targeted method that finds the representation of y* among those of the batch, behind a projection head."""
 
+    compares_rows = True
     project: nn.Module
 
     def __init__(

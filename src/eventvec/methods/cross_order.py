@@ -13,10 +13,11 @@ from eventvec.methods.declarations import Suggestion
 from eventvec.methods.order_contrastive import PairClassifier
 from eventvec.sequences import Sequences, join
 from eventvec.views import OrderPairs, Windowed
+from eventvec.views.sizes import window_length
 
 
 class CrossOrder(PairClassifier):
-    """A classifier of pairs over both windows as one row, `join(first, second)` (Agrawal et al. 2022, Section 5.2).
+    """A classifier of pairs over both windows as one row, `join(first, second)` (Agrawal et al. 2022, Section 4.2).
 
     With a `TextEncoder` this is the paper's BERT, which reads `[CLS] first [SEP] second [SEP]`; a linear layer predicts
     the label from the row's embedding. A single row is embedded like a first window without a second one. With
@@ -69,5 +70,6 @@ class CrossOrder(PairClassifier):
 
     @staticmethod
     def suggested(x: Sequences) -> Suggestion:
-        """Return a recurrent encoder that distinguishes the two windows."""
-        return {"encoder": {"name": "gru", "events": {"name": "segmented"}}}
+        """Return windows as long as those of `ocp`, and a recurrent encoder that distinguishes the two windows."""
+        pairs = {"name": "order_pairs", "length": window_length(x)}
+        return {"method": {"pairs": pairs}, "encoder": {"name": "gru", "events": {"name": "segmented"}}}

@@ -84,6 +84,8 @@ class Declared:
         inclusive: Whether events at the very time of a label are read too.
         text: An encoder of descriptions.
         learns_order: Whether it learns in which order events are; `fit` then notes the columns that reveal it.
+        compares_rows: Whether its loss compares the rows of a batch, and so depends on their number; `fit` then notes a
+            validation on smaller batches than the training's.
         card: A paragraph for the model card of its runs.
         remark: Returns a sentence on what the trained method does on rows, for the notes of its runs.
     """
@@ -102,6 +104,7 @@ class Declared:
     inclusive: bool = False
     text: TextTower | None = None
     learns_order: bool = False
+    compares_rows: bool = False
     card: str = ""
     remark: Callable[[Sequences, torch.Generator], str] | None = None
 

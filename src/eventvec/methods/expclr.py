@@ -42,7 +42,7 @@ class ExpCLR(nn.Module):
     Args:
         encoder: Encoder that is trained, `encoder(x) -> (n, dim)`; it reads whole rows, one view each.
         schema: Has the scales of the features.
-        features: Names of numeric or vector static columns.
+        features: Names of numeric or vector columns of the static table, `--static`.
         delta: Distance Δ of the least similar pair, or `auto`, ``1 / mean(1 - s)`` of each batch.
         temperature: τ; the lower it is, the more the worst pairs weigh. Infinity weighs all pairs equally (the paper's
             quadratic loss).
@@ -64,6 +64,8 @@ class ExpCLR(nn.Module):
         >>> method.usable(x).tolist()
         [True, True, False]
     """
+
+    compares_rows = True
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ class ExpertTriplets(nn.Module):
     Args:
         encoder: Encoder that is trained, `encoder(x) -> (n, dim)`.
         schema: Has the scales of the features.
-        features: Names of numeric or vector static columns.
+        features: Names of numeric or vector columns of the static table, `--static`.
         margin: m, above 0.
         count: Pairs for each row, at least 1.
 

@@ -16,7 +16,7 @@ from eventvec.views.draws import integers
 
 
 class MaskedLanguage(nn.Module):
-    """A language model learns the language of the events' texts (FT-LM in Agrawal et al. 2022, Section 5.2).
+    """A language model learns the language of the events' texts (FT-LM in Agrawal et al. 2022, Section 4.2).
 
     A share of the tokens that are not special is drawn, at least one per batch. Of these, 80 % are replaced by the mask
     token, 10 % by a random token, and 10 % are left as they are. A head whose last layer is the token table predicts

@@ -1,6 +1,7 @@
-"""Notes on columns that reveal the order of events by themselves: counters, dates, ages and ids that rise.
+"""Notes on columns that reveal the order of events by themselves: counters, ages and ids that rise, parts of the date.
 
-A method that learns the order of events reads it off such a column and learns little else. A column that never goes
+A method that learns the order of events reads it off such a column and learns little else (Agrawal et al. 2022, Section
+6, on dates). A column that never goes
 back because the entity does not, such as the stage of a disease, does not count: it changes seldom, and not at the pace
 of time.
 """
@@ -8,6 +9,7 @@ of time.
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import torch
 from torch import Tensor, nn
 
@@ -23,6 +25,15 @@ ENTITIES, EVENTS = 2000, 1 << 20
 FEWEST, ONE_WAY, OFTEN, PACE = 30, 0.99, 0.5, 0.9
 """A column that reveals the order has at least `FEWEST` changes, and at least the share `ONE_WAY` has the same sign. It
 changes at the share `OFTEN` of the steps in time, or time explains the share `PACE` of its variance within entities."""
+
+
+CALENDAR = {"year": "year", "quarter": "quarter", "month": "month", "week": "week", "day": "day of the month"} | {
+    "ordinal_day": "day of the year"
+}
+"""The parts of a date, as polars calls them, each with its name."""
+SAME, EVENTS_PER_VALUE = 0.9, 5
+"""A column is a part of the date if each tells the other in at least this share of the events that the most frequent
+value does not tell. The part must have this number of events per value, because few events may agree by chance."""
 
 
 def order_notes(method: Method | nn.Module, schema: Schema, x: Sequences) -> tuple[str, ...]:
@@ -43,6 +54,11 @@ def order_notes(method: Method | nn.Module, schema: Schema, x: Sequences) -> tup
             notes.append(
                 f"the column {shown(field.name)} reveals the order of events: {reason}, so that this method learns "
                 "little else; leave the column out, or give its change since the previous event instead"
+            )
+        elif schema.clock and (part := calendar_part(sample.values("time"), values)):
+            notes.append(
+                f"the column {shown(field.name)} reveals the order of events: it is the {part} of their times, so that "
+                "this method learns little else; leave the column out"
             )
     parts = method.encoder.modules() if isinstance(method.encoder, nn.Module) else ()
     if any(isinstance(part, EventEncoder) and "yearday" in part.time for part in parts):
@@ -77,6 +93,20 @@ def clock(x: Sequences, values: Tensor) -> str:
     return ""
 
 
+def calendar_part(time: Tensor, values: Tensor) -> str:
+    """Return the name of the part of the date that a column `(total,)` is, in any coding, or an empty string."""
+    known = ~values.isnan()
+    dates = pl.from_epoch(pl.Series(time[known].cpu().numpy()), "us")
+    column = values[known].unique(return_inverse=True)[1].cpu()
+    for part, name in CALENDAR.items():
+        numbers = torch.from_numpy(getattr(dates.dt, part)().to_numpy().astype(np.int64))
+        occurring, other = numbers.unique(return_inverse=True)
+        enough = len(column) >= EVENTS_PER_VALUE * len(occurring) > 0
+        if enough and min(_told(column, other), _told(other, column)) >= SAME:
+            return name
+    return ""
+
+
 def ranks(field: Categorical) -> Tensor:
     """Return `(size,)` the number that each code of a category stands for, or else the rank of its text.
 
@@ -90,6 +120,19 @@ def ranks(field: Categorical) -> Tensor:
     except ValueError:
         numbers = texts.argsort().argsort().astype(np.float64)
     return torch.cat([torch.full((FIRST,), float("nan"), dtype=torch.float64), torch.from_numpy(numbers)])
+
+
+def _told(one: Tensor, other: Tensor) -> float:
+    """Return the share of events whose other code follows from the one, among those without the most frequent code.
+
+    Args:
+        one: `(n,)` codes from 0 on.
+        other: `(n,)` codes from 0 on.
+    """
+    pairs, counts = torch.stack([one, other]).unique(dim=1, return_counts=True)
+    most = torch.zeros(int(one.max()) + 1, dtype=counts.dtype).scatter_reduce(0, pairs[0], counts, "amax")
+    usual = int(other.bincount().max())
+    return float(int(most.sum()) - usual) / max(len(other) - usual, 1)
 
 
 def _explained(row: Tensor, predictor: Tensor, values: Tensor, n: int) -> float:

@@ -42,6 +42,8 @@ class Siamese(nn.Module):
         True
     """
 
+    compares_rows = True
+
     def __init__(
         self,
         encoder: Encoder,

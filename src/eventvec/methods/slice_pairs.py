@@ -63,7 +63,7 @@ def _suggested(x: Sequences) -> Suggestion:
 
 @suggests(_suggested)
 def nsp(encoder: Encoder, views: RandomSlices = RandomSlices()) -> SlicePairs:  # noqa: B008 (frozen)
-    """Return next sequence prediction: in a pair with label 0, the second part comes from another slice.
+    """Return next sequence prediction: in a pair with label 0, the second part comes from another row.
 
     Example:
         >>> import eventvec as ev

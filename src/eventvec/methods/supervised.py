@@ -52,8 +52,8 @@ class Supervised(nn.Module):
     Args:
         encoder: Encoder that is trained, `encoder(x) -> (n, dim)`.
         schema: Has the label's classes, or its mean and standard deviation.
-        label: Name of a categorical or numeric static column, or of several. Rows without any label, or with a class
-            that is not in the schema, are not usable. Rows without events are.
+        label: Name of a categorical or numeric column of the static table, `--static`, or of several. Rows without any
+            label, or with a class that is not in the schema, are not usable. Rows without events are.
         views: Random slices, at least one, that replace a row in training, each with the row's label; `Altered` leaves
             out events too. As in the public code. By default, rows are whole, as always in validation and prediction.
         batch_norm: Whether to normalise the embedding before the linear layer, as the public code does in fine-tuning.

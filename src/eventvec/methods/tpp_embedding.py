@@ -44,7 +44,7 @@ class TPPEmbedding(nn.Module):
 
     Args:
         encoder: Language encoder, whose trainable part is trained, or another encoder with a `text_tower`.
-        description: Static column of texts.
+        description: Name of a column of texts of the static table, `--static`.
         scale: Factor of cosines before the softmax, above 0; 20 in the public code, absent from the paper's equation.
         objective: `ranking`, in which each description looks for its history (Equation 1); `symmetric`, the mean of it
             and of the ranking in which each history looks for its description, which neither the paper nor its code
@@ -130,6 +130,11 @@ class TPPEmbedding(nn.Module):
         )
 
     forward = loss
+
+    @property
+    def compares_rows(self) -> bool:
+        """Whether descriptions look for their histories among those of the batch."""
+        return self.objective != "mse"
 
     def same_domain(self, batch: Sequences) -> Tensor:
         """Return `(n, n)` bool: pairs of rows of one domain; all pairs if there are no domains."""

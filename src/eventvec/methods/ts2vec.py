@@ -42,6 +42,8 @@ class TS2Vec(nn.Module):
         True
     """
 
+    compares_rows = True
+
     def __init__(self, encoder: StateEncoder, alpha: float = 0.5, masking: float = 0.5) -> None:
         super().__init__()
         check_encoder(encoder)

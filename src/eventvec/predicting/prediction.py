@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+import torch
 from torch import Tensor
 
 from eventvec.dataset import Dataset
 from eventvec.embedding import Progress, encode
+from eventvec.encoders.interface import readable_rows
 from eventvec.encoders.points import points_of
-from eventvec.errors import ConfigError, shown
+from eventvec.errors import ConfigError, DataError, shown
 from eventvec.methods.cresp_targeted import TargetedMethod
 from eventvec.methods.declarations import declared
 from eventvec.methods.label_losses import outputs_of
@@ -23,7 +25,7 @@ from eventvec.schema import Categorical, Numeric
 from eventvec.sequences import Array
 from eventvec.tables.embeddings import row_columns
 from eventvec.tables.outputs import MARK
-from eventvec.tables.prediction_places import read_places
+from eventvec.tables.prediction_places import Places, read_places
 from eventvec.tables.read_options import Cuts, Storage, TableFormat
 from eventvec.tables.sources import Tabular
 
@@ -51,6 +53,9 @@ def predict(
 
     If the histories are cut at several times of an entity, there are rows for each time, which follows the key.
 
+    Predictions are null for entities that the encoder cannot read, such as those with a missing value among points,
+    which every value of needs; `fit` leaves these entities out.
+
     The events need no labels. For the raw logits, use ``embed(run.method.predictor, data)``.
 
     Args:
@@ -69,7 +74,8 @@ def predict(
     Raises:
         ConfigError: If it is no run, its method predicts no label and at no place, the places are missing or of no use,
             or the key has the name of a column of the result.
-        DataError: If the events or the places cannot be read, or an entity has no event to predict from.
+        DataError: If the events or the places cannot be read, an entity has no event to predict from, or the encoder
+            can read no entity.
 
     Example:
         >>> import polars as pl
@@ -105,7 +111,9 @@ def predict(
         )
     data = run.read(events, static=static, **options)
     run.check_inputs(data)
-    outputs = encode(predictor, data.sequences, progress=progress).split([outputs_of(each) for each in targets], 1)
+    known = _readable(run, data)
+    rows = data.sequences[known.nonzero().squeeze(1)]
+    outputs = encode(predictor, rows, progress=progress).split([outputs_of(each) for each in targets], 1)
     columns: dict[str, pa.Array] = {}
     for target, output in zip(targets, outputs, strict=True):
         prefix = "" if len(targets) == 1 else f"{target.name}_"
@@ -115,7 +123,7 @@ def predict(
         if taken := named.keys() & columns:
             raise ConfigError(f"two labels have predictions of the name {min(taken)!r}; rename a label and train again")
         columns |= named
-    return keyed_table(run, data, None, columns)
+    return keyed_table(run, data, None, _with_nulls(columns, known))
 
 
 def _predict_at(
@@ -130,12 +138,34 @@ def _predict_at(
         )
     data = run.read(events, **options)
     places = read_places(data, at, points.covariates, options.get("time_format"))
-    columns = predictions(run.method, data.sequences, places, progress)
+    known = _readable(run, data, places)
+    values = {name: column[known] for name, column in places.values.items()}
+    columns = predictions(run.method, data.sequences, Places(places.rows[known.numpy()], {}, values), progress)
+    columns = _with_nulls(columns, known)
     if taken := places.columns.keys() & columns:
         raise ConfigError(
             f"the covariate {shown(min(taken))} is called like a column of the predictions; rename it in the events"
         )
     return keyed_table(run, data, places.rows, {**places.columns, **columns})
+
+
+def _readable(run: Run, data: Dataset, places: Places | None = None) -> Tensor:
+    """Return bool: the rows that the encoder of a run can read, or the places in these rows."""
+    known = readable_rows(run.method.encoder, data.sequences).cpu()
+    if places is not None:
+        known = known[torch.from_numpy(places.rows)]
+    if len(known) and not known.any():
+        raise DataError(
+            f"the encoder can read none of the {len(known):,} rows to predict: a value that it needs is missing in "
+            "each; fill in the values, or leave out the events that lack them"
+        )
+    return known
+
+
+def _with_nulls(columns: Mapping[str, pa.Array], known: Tensor) -> dict[str, pa.Array]:
+    """Return columns of predictions for the rows that are known, with nulls for the others."""
+    places = pa.array((known.cumsum(0) - 1).numpy(), mask=(~known).numpy())
+    return {name: column.take(places) for name, column in columns.items()}
 
 
 def keyed_table(run: Run, data: Dataset, index: Array | None, columns: Mapping[str, Any]) -> pa.Table:

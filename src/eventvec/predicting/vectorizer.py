@@ -57,7 +57,8 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
             `tables.read_options.TableFormat`, such as `time_format`, apply to later tables too; the others, such as
             `until`, to the events of `fit` alone.
         method: The name of a method, its table such as ``{"name": "coles", "margin": 0.3}``, or the tables `method`,
-            `encoder` and `fit` of a configuration. Sizes that are not given follow from the data.
+            `encoder` and `fit` of a configuration. Sizes that are not given follow from the data; those of the paper of
+            CoLES are in `coles_paper`.
         encoder: The name of an encoder, or its table.
         epochs: The number of passes over the data. With neither `epochs` nor `time_budget`, training ends after 5
             minutes, or after 5 epochs without improvement.

@@ -96,7 +96,12 @@ def training_section(history: Sequence[Mapping[str, Any]]) -> Section:
         return Section()
     first, last = history[0], history[-1]
     losses = [record["validation"] for record in history if record["validation"] is not None]
-    lowest = f" On held-out entities, the lowest is {min(losses):.4g} and the last {losses[-1]:.4g}." if losses else ""
+    lowest = ""
+    if losses:
+        lowest = (
+            f" On held-out entities, the lowest is {min(losses):.4g} and the last {losses[-1]:.4g}; fewer than a batch "
+            "of them give losses that compare the entities of a batch another scale."
+        )
     fall = (
         f"The mean loss was {last['loss']:.4g} in epoch {last['epoch']}, the only one."
         if first is last

@@ -38,7 +38,7 @@ from eventvec.training.label_rows import as_of_static_labels, entities_of_rows
 from eventvec.training.optimizer import head_weights, optimizer
 from eventvec.training.setup import options_of, parent_run, set_up
 from eventvec.training.state import Training
-from eventvec.training.validation import generator, rows_per_step, split, validation_batches
+from eventvec.training.validation import generator, rows_per_step, size_note, split, validation_batches
 
 Progress = Callable[[Record], None]
 CHECKPOINT = "checkpoint.safetensors"
@@ -82,8 +82,9 @@ def fit(
     Args:
         method: A method, the name of one, its table such as ``{"name": "coles", "margin": 0.3}``, or the tables
             `method`, `encoder` and `fit` of a configuration. The entry `encoder.from` may name a run folder, whose
-            encoder is trained further. For a name or tables, sizes that are not given follow from the data, `coles`
-            gets its parts `beside`, and the initial weights are drawn with `seed`.
+            encoder is trained further. For a name or tables, sizes that are not given follow from the data, and the
+            initial weights are drawn with `seed`. `coles` gets views, batches, a read-out and parts `beside` that are
+            not the paper's; `coles_paper` has the paper's.
         data: The entities; those that the method or its encoder cannot use are left out and counted.
         encoder: The name of an encoder, or its table, for a method that is given by its name or table.
         out: The run folder to write; it must be new, unless `resume`.
@@ -169,6 +170,7 @@ def train(
     entity = entities_of_rows(data, x.device)
     training, held_out, notes = split(method, x, options, entity)
     notes = (*time_notes, *notes, *order_notes(method, data.schema, x[training]))
+    notes += size_note(method, training, held_out, rows_per_step(options, training, entity))
     config = _recorded(method, data, options, tables, required=path is not None)
     with distributed.joined(place), ExitStack() as stack:
         kind = torch.cuda.get_device_name(place) if place.type == "cuda" else place.type  # views depend on it
@@ -182,8 +184,9 @@ def train(
                 run_files.discard(path)
             raise
         distributed.wait_for_all()  # so that the folder is complete for all
-    rows = held_out if len(held_out) >= options.batch_size else training
-    return _with_remark(trained, x[rows], generator(place, options.seed + 1))
+    unseen = len(held_out) >= options.batch_size
+    where = "held out" if unseen else "trained on, as fewer than a batch are held out"
+    return _with_remark(trained, x[held_out if unseen else training], where, generator(place, options.seed + 1))
 
 
 def _fitted_later(method: Method, data: Dataset, moments: Array | None) -> tuple[str, ...]:
@@ -194,13 +197,17 @@ def _fitted_later(method: Method, data: Dataset, moments: Array | None) -> tuple
     return fitted_later(data.schema, [last], moments, "The vocabularies and scales of the schema")
 
 
-def _with_remark(run: Run, x: Sequences, rng: torch.Generator) -> Run:
-    """Return a run that is saved already, with what its method has to say about rows in the notes."""
+def _with_remark(run: Run, x: Sequences, where: str, rng: torch.Generator) -> Run:
+    """Return a run that is saved already, with what its method has to say about rows in the notes.
+
+    Args:
+        where: What the rows were in the training.
+    """
     remark = declared(run.method).remark
     if remark is None:
         return run
     try:
-        sentence = remark(x, rng)
+        sentence = f"{remark(x, rng)} (rows {where})"
     except DataError as error:  # too few rows, or rows that are all alike
         sentence = f"what the method does on rows was not measured: {error}"
     return replace(run, notes=(*run.notes, sentence))

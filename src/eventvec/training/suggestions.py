@@ -11,8 +11,8 @@ from eventvec.parts import ENCODER_NAMES, METHOD_NAMES, NESTED
 from eventvec.sequences import Sequences
 from eventvec.views.sizes import batch_size, embedding_size
 
-LENGTHS = ("shortest", "longest")
-"""The options of a view sampler that follow from the data for every sampler that has them."""
+LENGTHS = ("shortest", "longest", "length")
+"""The options of a sampler that follow from the data for every sampler that has them."""
 
 
 def suggest(x: Sequences, config: Table) -> Table:
@@ -37,7 +37,7 @@ def suggest(x: Sequences, config: Table) -> Table:
 
 
 def _sized(table: Any, suggestion: Table) -> Any:
-    """Return the table of a view sampler with the suggested sizes, if the sampler or a nested one takes them."""
+    """Return the table of a sampler with the suggested sizes, if the sampler or a nested one takes them."""
     if not isinstance(table, dict):
         return table
     sampler = {"name": suggestion["name"], **table}
@@ -47,7 +47,7 @@ def _sized(table: Any, suggestion: Table) -> Any:
         sampler["views"] = _sized(sampler.get("views", {}), suggestion)
     if sampler["name"] == suggestion["name"]:
         return {**suggestion, **sampler}
-    lengths = {option: suggestion[option] for option in LENGTHS}
+    lengths = {option: suggestion[option] for option in LENGTHS if option in suggestion}
     return {**(lengths if set(options) >= set(lengths) else {}), **sampler}
 
 

@@ -133,6 +133,24 @@ def validation_batches(held_out: Tensor, size: int) -> tuple[Tensor, ...]:
     return batches
 
 
+def size_note(method: Method, training: Tensor, held_out: Tensor, size: int) -> tuple[str, ...]:
+    """Return a note if a loss that compares the rows of a batch is validated on smaller batches than it is trained on.
+
+    Args:
+        method: The method.
+        training: The rows to train on.
+        held_out: The rows of the validation.
+        size: The number of rows in a batch.
+    """
+    size = min(size, len(training))
+    if not declared(method).compares_rows or not 0 < len(held_out) < size:
+        return ()
+    return (
+        f"the loss compares the rows of a batch, {size:,} in training and {len(held_out):,} in the validation, so the "
+        "two losses are on different scales: compare each with itself over the epochs",
+    )
+
+
 @torch.no_grad()
 def validate(
     method: Method, x: Sequences, batches: Sequence[Tensor], options: FitOptions, seconds: float = math.inf

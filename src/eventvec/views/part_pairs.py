@@ -34,11 +34,12 @@ class _Parts:
 
 @dataclass(frozen=True)
 class NextPairs(_Parts):
-    """The two parts of random slices (label 1), and the same first parts with the second parts shuffled (label 0).
+    """The two parts of random slices (label 1), and the same first parts with second parts of other rows (label 0).
 
     Next sequence prediction, NSP (Devlin et al. 2019, as in Babaev et al. 2022, Section 4.1). A slice of L events is
     cut after a number of events that is uniform on `{max(⌊L/4⌋, 1), …, ⌊3L/4⌋}`. As in the public code, the labels are
-    exactly balanced, and the shuffle runs over the batch and may return a part to its own partner.
+    exactly balanced. With label 0 the second part is uniform over those of all slices of other rows; the public code
+    shuffles the second parts of the batch, so that some stay in their row. In a batch of one row, all labels are 1.
 
     Relations: `SwappedPairs` has the order of the parts as its label; `EntityPairs` takes windows of one length.
 
@@ -49,17 +50,22 @@ class NextPairs(_Parts):
         ConfigError: If the shortest slice is below 2 events.
 
     Example:
-        >>> x = Sequences({"code": torch.arange(8)}, torch.tensor([0]), torch.tensor([8]))
-        >>> NextPairs(RandomSlices(2, 8, 8))(x, torch.Generator())[1].tolist()
-        [1.0, 1.0, 0.0, 0.0]
+        >>> x = Sequences({"code": torch.arange(8)}, torch.tensor([0, 4]), torch.tensor([4, 4]))
+        >>> NextPairs(RandomSlices(2, 4, 4))(x, torch.Generator())[1].tolist()
+        [1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
     """
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, label)`, two pairs for each slice."""
-        left, right = _cut(self.slices(batch, rng)[0], rng)
-        shuffled = right[torch.randperm(len(right), generator=rng, device=right.device)]
-        label = torch.arange(2 * len(left), device=left.device) < len(left)
-        return restart_gap(stack(left, left, right, shuffled)), label.float()
+        slices, source = self.slices(batch, rng)
+        left, right = _cut(slices, rng)
+        other, label = torch.arange(len(right), device=right.device), torch.ones(2 * len(left), device=left.device)
+        if len(batch) > 1:
+            count = self.slices.count  # of each row, row after row
+            drawn = integers(torch.full_like(source, len(right) - count), rng)
+            other = drawn + count * (drawn >= count * source)
+            label[len(left) :] = 0
+        return restart_gap(stack(left, left, right, right[other])), label
 
 
 @dataclass(frozen=True)

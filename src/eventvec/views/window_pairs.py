@@ -46,11 +46,11 @@ class _Windows:
 
     def _consecutive(self, batch: Sequences, rng: torch.Generator, *, biased: bool) -> tuple[Sequences, Tensor]:
         """Return `(views, label)` of consecutive windows; half of the biased pairs with label 0 are in order."""
-        (groups, times), step = _draw_groups(batch, self, rng), 1 + self.skip
+        (groups, times), step = _draw_groups(batch, self, rng), self.length * (1 + self.skip)
         label = coins(len(groups), rng)
         forward = label | coins(len(groups), rng) if biased else label
-        window = integers(_count_pairs(times, self), rng)
-        views = _pair_views(groups, times, window + step * ~forward, window + step * forward, self.length, rng)
+        start = integers(_count_pairs(times, self), rng)
+        views = _pair_views(groups, times, start + step * ~forward, start + step * forward, self.length)
         return views, label.float()
 
 
@@ -58,11 +58,11 @@ class _Windows:
 class OrderPairs(_Windows):
     """Two consecutive windows of each row, in order (label 1) or swapped (label 0), with equal probability.
 
-    Order-contrastive pre-training, OCP (Agrawal et al. 2022, Section 2). A row is cut into windows of `length` distinct
-    times; the first window starts at a random time, so every event can be in a window. The pair is uniform over all
-    consecutive windows. Events at one time, such as the lines of an invoice, stay together: their order is the table's,
-    and a classifier would learn it instead of the history's. The `gap` of a window's first event becomes missing,
-    because it measures the time since an event outside the window.
+    Order-contrastive pre-training, OCP (Agrawal et al. 2022, Section 2). A window is any `length` consecutive distinct
+    times of a row. The pair is uniform over all consecutive windows: in a row of T times, the earlier window of the two
+    starts uniformly on `{0, …, T - (2 + skip) · length}`. Events at one time, such as the lines of an invoice, stay
+    together: their order is the table's, and a classifier would learn it instead of the history's. The `gap` of a
+    window's first event becomes missing, because it measures the time since an event outside the window.
 
     Relations: `BiasedOrderPairs`, `PermutationPairs` and `EntityPairs` differ only in the pairs with label 0.
 
@@ -115,7 +115,8 @@ class PermutationPairs(_Windows):
     """As `OrderPairs`, with its options, but a pair with label 0 is any two distinct windows of the row in any order.
 
     Permutation-contrastive learning, PCL (Hyvärinen and Morioka 2017, as in Agrawal et al. 2022, Section 2). The two
-    windows are distinct: if they were drawn with replacement, PCL could not recover what the paper reports.
+    windows share no time, and are uniform over all such pairs: if they were drawn with replacement, PCL could not
+    recover what the paper reports.
 
     Relations: `OrderPairs` takes consecutive windows only, and none of its pairs with label 0 is in order.
 
@@ -129,19 +130,21 @@ class PermutationPairs(_Windows):
         """Return `(views, label)`, at most `count` pairs per row."""
         groups, times = _draw_groups(batch, self, rng)
         label = coins(len(groups), rng)
-        window, n_windows = integers(_count_pairs(times, self), rng), times.lengths // self.length
-        negative_first, negative_second = integers(n_windows, rng), integers(n_windows - 1, rng)
-        negative_second = negative_second + (negative_second >= negative_first)  # uniform over the other windows
-        first = torch.where(label, window, negative_first)
-        second = torch.where(label, window + 1 + self.skip, negative_second)
-        return _pair_views(groups, times, first, second, self.length, rng), label.float()
+        start, n_places = integers(_count_pairs(times, self), rng), times.lengths - 2 * (self.length - 1)
+        one, other = integers(n_places, rng), integers(n_places - 1, rng)
+        other = other + (other >= one)  # two places, which windows of one time would take; longer ones move up behind
+        negative_first = one + (self.length - 1) * (one > other)
+        negative_second = other + (self.length - 1) * (other > one)
+        first = torch.where(label, start, negative_first)
+        second = torch.where(label, start + self.length * (1 + self.skip), negative_second)
+        return _pair_views(groups, times, first, second, self.length), label.float()
 
 
 @dataclass(frozen=True)
 class EntityPairs(_Windows):
     """As `OrderPairs`, with its options, but the second window of a pair with label 0 is from another row.
 
-    Entity-contrastive, the paper's patient-contrastive baseline (Agrawal et al. 2022, Section 5.2). The other row is
+    Entity-contrastive, the paper's patient-contrastive baseline (Agrawal et al. 2022, Section 4.2). The other row is
     uniform over the rows of the batch that have a window (of the same code, with `within`), and its window is uniform.
     Where there is no other such row, as in a batch of one, the pair keeps its own second window and has label 1.
 
@@ -160,10 +163,8 @@ class EntityPairs(_Windows):
         chosen = _choose_groups(_count_pairs(times, self), source, len(batch), self, rng)
         partner, has_partner = _partners(code, chosen, times.lengths >= self.length, rng)
         label = coins(len(chosen), rng) | ~has_partner
-        window = self.length * integers(_count_pairs(times[chosen], self), rng)
-        first = window + integers(times.lengths[chosen] % self.length + 1, rng)
-        elsewhere = self.length * integers(times.lengths[partner] // self.length, rng)
-        elsewhere = elsewhere + integers(times.lengths[partner] % self.length + 1, rng)
+        first = integers(_count_pairs(times[chosen], self), rng)
+        elsewhere = integers(times.lengths[partner] - self.length + 1, rng)
         second = torch.where(label, first + self.length * (1 + self.skip), elsewhere)
         rows = torch.cat([chosen, torch.where(label, chosen, partner)])
         views = during(groups, times, rows, torch.cat([first, second]), self.length)
@@ -175,8 +176,8 @@ Windowed: TypeAlias = OrderPairs | BiasedOrderPairs | PermutationPairs | EntityP
 
 
 def _count_pairs(times: Sequences, options: _Windows) -> Tensor:
-    """Return `(n,)` how many pairs in order rows with these distinct times have."""
-    return times.lengths // options.length - 1 - options.skip
+    """Return `(n,)` how many pairs in order rows with these distinct times have; below 1 if they have none."""
+    return times.lengths - options.length * (2 + options.skip) + 1
 
 
 def _groups(x: Sequences, within: str | None) -> tuple[Sequences, Tensor, Tensor]:
@@ -244,10 +245,7 @@ def _partners(code: Tensor, chosen: Tensor, has_window: Tensor, rng: torch.Gener
     return order[drawn], n_others > 0
 
 
-def _pair_views(
-    groups: Sequences, times: Sequences, first: Tensor, second: Tensor, length: int, rng: torch.Generator
-) -> Sequences:
-    """Return `2m` views: the first window of each pair, then the second of each; windows are counted from a phase."""
-    phase = integers(times.lengths % length + 1, rng)  # the time at which the row's first window starts
+def _pair_views(groups: Sequences, times: Sequences, first: Tensor, second: Tensor, length: int) -> Sequences:
+    """Return `2m` views: the first window of each pair, then the second of each, from the times at which they start."""
     rows = torch.arange(len(groups), device=groups.device).repeat(2)
-    return restart_gap(during(groups, times, rows, phase.repeat(2) + length * torch.cat([first, second]), length))
+    return restart_gap(during(groups, times, rows, torch.cat([first, second]), length))

@@ -108,7 +108,7 @@ class RejectionSlices:
 class DisjointSegments(Disjoint):
     """Contiguous segments that partition each row, cut at random places.
 
-    The text of Babaev et al. 2022, Section 3.3, calls these random disjoint samples; their Algorithm 2 is
+    The text of Babaev et al. 2022, Section 3.4, calls these random disjoint samples; their Algorithm 2 is
     `DisjointSamples`. The cuts are a random subset of the places between two events, so every partition of a row into
     that many segments has the same probability. A row with fewer events than segments is cut into single events.
 
