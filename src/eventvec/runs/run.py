@@ -330,7 +330,8 @@ def finish(run: Run) -> Run:
         card = render_card(done.config, done.schema, done.info, declared(done.method).card)
         write_text(path / "README.md", card)
         write_text(path / "run.json", json.dumps(done.info, indent=1))
-        (path / "checkpoint.safetensors").unlink(missing_ok=True)
+        for checkpoint in path.glob("checkpoint*.safetensors"):
+            checkpoint.unlink(missing_ok=True)
     return done
 
 
