@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from time import perf_counter
@@ -28,85 +28,116 @@ from eventvec.statistics.resampling import resample
 from experiments.command_line import Row
 from experiments.worth.halves import Problem
 
-FOLDS, SEEDS, EPOCHS, PATIENCE = 2, (0, 1), 20, 5
-LABEL = "label of the study"
-CHOSEN = "next event, weight chosen"
-PLAIN = "next event, weight 0"
-Arm = Callable[[ev.Dataset, Array, ev.Dataset, int, bool], tuple[Array, dict[str, Any]]]
-"""Takes training rows, their classes (0 or 1), test rows, a seed and whether to be quick; returns the probabilities of
-class 1 and facts of the training."""
+FOLDS, SEEDS, EPOCHS, PATIENCE, BUDGET, LARGER = 2, (0, 1), 20, 5, 60.0, 240.0
+LABEL, CHOSEN = "label of the study", "weight chosen"
+Predicted = tuple[Array, dict[str, Any]]
+"""The probabilities of class 1, and facts of the training."""
+Arm = Callable[[ev.Dataset, Array, ev.Dataset, int, bool], Predicted]
+"""Takes training rows, their classes (0 or 1), test rows, a seed and whether to be quick."""
 
 
 def supervised(weight: float) -> Arm:
-    """Return a GRU from scratch with a weight of the loss of the next event."""
+    """Return a GRU that is trained on the label from scratch, with a weight of the loss of the next event."""
 
-    def arm(train: ev.Dataset, y: Array, test: ev.Dataset, seed: int, small: bool) -> tuple[Array, dict[str, Any]]:
+    def arm(train: ev.Dataset, y: Array, test: ev.Dataset, seed: int, small: bool) -> Predicted:
         table = pl.DataFrame({train.schema.key: pl.from_arrow(train.keys), LABEL: np.where(y == 1, "yes", "no")})
         options: dict[str, Any] = {"auxiliary": "next_event", "auxiliary_weight": weight, "patience": PATIENCE}
-        run = ev.fit(
-            "supervised", ev.attach(train, table), label=LABEL, seed=seed, epochs=1 if small else EPOCHS, **options
-        )
-        predicted = ev.predict(run, test)["p_yes"].to_numpy()
-        best = min(record["validation"] for record in run.history)
-        return predicted, {"validation": best, "epochs": len(run.history), "stopped": run.stopped}
+        options |= {"epochs": 1 if small else EPOCHS, "seed": seed}
+        run = ev.fit("supervised", ev.attach(train, table), label=LABEL, **options)
+        best = min(float(record["validation"] or 0) for record in run.history)
+        facts = {"validation": best, "epochs": len(run.history), "stopped": run.stopped}
+        return ev.predict(run, test)["p_yes"].to_numpy(), facts
 
     return arm
 
 
-ARMS: Mapping[str, Arm] = {f"next event, weight {weight:g}": supervised(weight) for weight in AUXILIARY_WEIGHTS}
+def predictor(network: bool, budget: float) -> Arm:
+    """Return `EventClassifier`."""
+
+    def arm(train: ev.Dataset, y: Array, test: ev.Dataset, seed: int, small: bool) -> Predicted:
+        model = ev.EventClassifier(
+            network=network, budget=1.0 if small else budget, random_state=seed, progress=False
+        ).fit(train, y)
+        adds = {row["family"]: str(row["adds"]) if row["used"] else "dropped" for row in model.adds}
+        return model.predict_proba(test)[:, 1], {"adds": adds.get("network", ""), "all": adds}
+
+    return arm
+
+
+NETWORKS: Mapping[str, Arm] = {f"weight {weight:g}": supervised(weight) for weight in AUXILIARY_WEIGHTS}
+PREDICTORS: Mapping[str, Arm] = {
+    "predictor": predictor(False, BUDGET),
+    "with a network": predictor(True, BUDGET),
+    f"with a network, {LARGER:g} s": predictor(True, LARGER),
+}
 
 
 def network_rows(problem: Problem, keep: Path, small: bool) -> list[Row]:
-    """Return a row for each arm: AUROC, the difference from the first of its kind with its interval, and seconds."""
+    """Return a row for each arm: AUROC, and the difference from the first of its kind with its interval."""
+    first = SEEDS[:1]
+    predictors = dict(list(PREDICTORS.items())[1:2]) if small else PREDICTORS
+    networks = _rows(problem, NETWORKS, first if small else SEEDS, keep, small)
+    return [*networks, *_rows(problem, predictors, first, keep, small)]
+
+
+def _rows(problem: Problem, arms: Mapping[str, Arm], seeds: Sequence[int], keep: Path, small: bool) -> list[Row]:
+    """Return a row for each arm, with the mean over seeds; among networks, also for the weight chosen on validation."""
     labelled = target(problem.y)
     data, drawn = problem.data[problem.rows[labelled.rows]], resample(len(labelled.y), seed=0)
     folds = cross_validation(labelled, FOLDS, None, 0)
     scores: dict[str, list[Scores]] = {}
-    seconds: dict[str, list[float]] = {}
-    for seed in SEEDS[: 1 if small else None]:
-        results = {name: list[tuple[Array, dict[str, Any]]]() for name in ARMS}
-        for name, (place, fold) in product(ARMS, enumerate(folds)):
+    facts: dict[str, list[dict[str, Any]]] = {}
+    for seed in seeds:
+        results: dict[str, list[Predicted]] = {name: [] for name in arms}
+        for name, (place, fold) in product(arms, enumerate(folds)):
             file = keep / f"{problem.name}-{name}-{seed}-{place}{'-small' if small else ''}.npz"
-            results[name].append(_kept(file, ARMS[name], data, labelled.y, fold, seed, small))
-        tried = [results[name] for name in ARMS if name.startswith("next event")]
-        results[CHOSEN] = [min(each, key=lambda one: one[1]["validation"]) for each in zip(*tried, strict=True)]
+            results[name].append(_kept(file, arms[name], data, labelled.y, fold, seed, small))
+        if arms is NETWORKS:
+            results[CHOSEN] = [_chosen(tried) for tried in zip(*results.values(), strict=True)]
         for name, predictions in results.items():
             values, again = [], []
             for (_, test), (predicted, _) in zip(folds, predictions, strict=True):
                 values.append(measure("binary", labelled.y[test], predicted)[0])
                 again.append(replicates("binary", labelled.y[test], predicted, drawn[:, test])[:, 0])
             scores.setdefault(name, []).append(Scores(tuple(values), np.stack(again, 1)))
-            seconds.setdefault(name, []).extend(about["seconds"] for _, about in predictions)
+            facts.setdefault(name, []).extend(about for _, about in predictions)
     means = {name: _mean(each) for name, each in scores.items()}
+    base = next(iter(means))
     return [
         {"data": problem.name, "n": len(labelled.y), "arm": name, "auroc": mean.mean,
-         "difference": "" if name == PLAIN else str((mean - means[PLAIN]).estimate),
-         "seeds": str([round(each.mean, 3) for each in scores[name]]),
-         "seconds": float(np.mean(seconds[name])) * (len(tried) if name == CHOSEN else 1)}
+         "difference": "" if name == base else str((mean - means[base]).estimate),
+         "each seed": ", ".join(f"{each.mean:.3f}" for each in scores[name]),
+         "network out of fold": "; ".join(about.get("adds", "") for about in facts[name]).strip("; "),
+         "seconds": float(np.mean([about["seconds"] for about in facts[name]]))}
         for name, mean in means.items()
     ]  # fmt: skip
 
 
+def _chosen(tried: Sequence[Predicted]) -> Predicted:
+    """Return the training with the lowest validation loss, with the seconds of all."""
+    predicted, about = min(tried, key=lambda each: each[1]["validation"])
+    return predicted, {**about, "seconds": sum(each["seconds"] for _, each in tried)}
+
+
 def _kept(
     file: Path, arm: Arm, data: ev.Dataset, y: Array, fold: tuple[Array, Array], seed: int, small: bool
-) -> tuple[Array, dict[str, Any]]:
+) -> Predicted:
     """Return the predictions of an arm for the test rows of a fold, from a file if it is there."""
     if not file.exists():
         torch.set_num_threads(1)
-        train, test = fold
-        start = perf_counter()
+        (train, test), start = fold, perf_counter()
         predicted, about = arm(data[train], y[train], data[test], seed, small)
         about |= {"seconds": perf_counter() - start}
         print(f"{file.stem}: {about}", file=sys.stderr, flush=True)
-        keep_as = file.with_suffix(".part.npz")
+        unfinished = file.with_suffix(".part.npz")
         file.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(keep_as, predicted=predicted, about=json.dumps(about))
-        keep_as.rename(file)
+        np.savez(unfinished, predicted=predicted, about=json.dumps(about))
+        unfinished.rename(file)
     stored = np.load(file)
     return stored["predicted"], json.loads(str(stored["about"]))
 
 
-def _mean(scores: list[Scores]) -> Scores:
+def _mean(scores: Sequence[Scores]) -> Scores:
     """Return the mean over seeds, of scores and of replicates."""
     values = np.mean([each.values for each in scores], axis=0)
     return Scores(tuple(values.tolist()), np.mean([np.asarray(each.replicates) for each in scores], axis=0))
