@@ -16,6 +16,7 @@ from eventvec.errors import CheckpointError, ConfigError
 from eventvec.predicting import event_predictor, families
 from eventvec.predicting.network_family import Network, NetworkLesson
 from eventvec.runs import load
+from eventvec.training.setup import set_up
 
 N, EVENTS, START = 120, 12, datetime(2024, 1, 1)
 KNOWN = START + timedelta(days=30)
@@ -29,6 +30,17 @@ def hand_crafted_features_alone() -> Iterator[None]:
     yield
     families.FAMILIES.clear()
     families.FAMILIES.update(every)  # in their order
+
+
+@pytest.fixture(autouse=True)
+def epochs_in_place_of_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainings that are bounded by time depend on how busy the machine is."""
+
+    def short(data: Any, tables: Any, parent: Any) -> Any:
+        assert tables["fit"]["time_budget"] > 1
+        return set_up(data, {**tables, "fit": {"seed": tables["fit"]["seed"], "epochs": 6, "lr": 0.02}}, parent)
+
+    monkeypatch.setattr("eventvec.predicting.network_family.set_up", short)
 
 
 def events() -> pl.DataFrame:
@@ -54,7 +66,7 @@ def panel() -> pl.DataFrame:
 
 
 def model(kind: Any = ev.EventClassifier, **options: Any) -> Any:
-    return kind("card", "at", categorical=["what"], numeric=[], progress=False, network=True, budget=8.0, **options)
+    return kind("card", "at", categorical=["what"], numeric=[], progress=False, network=True, budget=600.0, **options)
 
 
 @pytest.fixture
@@ -106,7 +118,7 @@ def test_the_predictions_of_a_fold_know_nothing_of_its_labels(monkeypatch: pytes
 
     monkeypatch.setattr(NetworkLesson, "trained", watched)
     lesson = NetworkLesson(data, target, None, None)
-    predicted, _ = lesson.out_of_fold(folds, 0, 1.0)
+    predicted, _ = lesson.out_of_fold(folds, 0, 30.0)
     assert [rows.tolist() for rows, _ in seen] == [rows.tolist() for rows, _ in folds]
     parts = [network.predictions(data[fold[1]].sequences) for fold, (_, network) in zip(folds, seen, strict=True)]
     np.testing.assert_array_equal(predicted, np.concatenate(parts))
@@ -117,9 +129,7 @@ def test_the_predictions_of_a_fold_know_nothing_of_its_labels(monkeypatch: pytes
 
 
 @pytest.mark.usefixtures("only_the_network")
-def test_later_events_change_no_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trainings that are bounded by time differ, so that each network takes two epochs here."""
-    monkeypatch.setattr("eventvec.predicting.network_family.set_up", _of_two_epochs)
+def test_later_events_change_no_prediction() -> None:
     later = events().with_columns(what=pl.when(pl.col("at") >= KNOWN).then(pl.lit("0")).otherwise("what"))
     assert not later.equals(events())
     models = [model().fit(each, labels(), "churn", label_time="known") for each in (events(), later)]
@@ -127,20 +137,16 @@ def test_later_events_change_no_prediction(monkeypatch: pytest.MonkeyPatch) -> N
     assert predictions[0].equals(predictions[1])
 
 
-def _of_two_epochs(data: Any, tables: Any, parent: Any) -> Any:
-    from eventvec.training.setup import set_up
-
-    return set_up(data, {**tables, "fit": {"seed": tables["fit"]["seed"], "epochs": 2}}, parent)
-
-
 @pytest.mark.usefixtures("only_the_network")
-def test_the_network_starts_from_the_encoder_of_a_run() -> None:
+@pytest.mark.parametrize("encoder", ["gru", "tcn"])
+def test_the_network_starts_from_the_encoder_of_a_run(encoder: str) -> None:
     data = ev.read(events(), key="card", time="at", categorical=["what"], numeric=[])
-    run = ev.fit("next_event", data, epochs=1, dim=6)
+    run = ev.fit("coles", data, encoder=encoder, epochs=1, dim=6, beside=[])
     learned = model(vector=run).fit(data, labels()["churn"].to_numpy())
     network = learned.predictor_.families["network"].run
     assert network.encoder.dim == 6
     assert network.info["from"] == run.id
+    assert ("auxiliary" in network.config["method"]) == (encoder == "gru")  # the other has no states
 
 
 def test_a_network_without_weight_is_dropped_and_not_trained_again(monkeypatch: pytest.MonkeyPatch) -> None:
