@@ -38,7 +38,9 @@ def epochs_in_place_of_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def short(data: Any, tables: Any, parent: Any) -> Any:
         assert tables["fit"]["time_budget"] > 1
-        return set_up(data, {**tables, "fit": {"seed": tables["fit"]["seed"], "epochs": 6, "lr": 0.02}}, parent)
+        return set_up(
+            data, {**tables, "fit": {"seed": tables["fit"]["seed"], "epochs": 8, "lr": 0.03, "batch_size": 32}}, parent
+        )
 
     monkeypatch.setattr("eventvec.predicting.network_family.set_up", short)
 
