@@ -27,6 +27,7 @@ from experiments.worth.candidates import CANDIDATES, default_of, tables
 from experiments.worth.feature_groups import group_rows
 from experiments.worth.halves import LABELS, Half, Problem, problem
 from experiments.worth.judging import judged, means
+from experiments.worth.networks import network_rows
 from experiments.worth.simulation import calls as simulated_calls
 from experiments.worth.vectors import vectors
 
@@ -261,14 +262,19 @@ def groups(small: bool, only: Sequence[str] | None) -> list[Row]:
     return [row for name in _names(small, only) for row in group_rows(problem(name, "choose", small), small)]
 
 
+def networks(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
+    """Networks on labels: the next event beside the label, and a network in the predictor; halves for choosing."""
+    return [row for name in _names(small, only) for row in network_rows(problem(name, "choose", small), keep, small)]
+
+
 def calls(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
     """How often two sets of features of equal and of unequal worth are called different, in 300 draws."""
     return simulated_calls(small)
 
 
 TABLES = {
-    "judges": judges, "groups": groups, "calls": calls, "screen": screen, "result": result, "peer": peer,
-    "curve": curve,
+    "judges": judges, "groups": groups, "networks": networks, "calls": calls, "screen": screen,
+    "result": result, "peer": peer, "curve": curve,
 }  # fmt: skip
 
 

@@ -32,7 +32,7 @@ TABLES = {
         *("describe", "choose", "table6", "table7", "table8", "table9", "table10", "table11", "table12"),
         *("counterfeits", "pairs", "full"),
     ),
-    "worth": ("judges", "groups", "calls", "screen", "result", "curve"),
+    "worth": ("judges", "groups", "networks", "calls", "screen", "result", "curve"),
 }
 ALL = [(name, table) for name, tables in TABLES.items() for table in tables]
 PEER = {("coles", "peer"), ("worth", "peer")}  # they need the environment that `make peer` makes
@@ -42,8 +42,8 @@ WITHOUT_DATA = {
     ("cresp", "sinusoids"), ("cresp", "snooker"), ("cresp", "solids"), ("influence", "retrained"),
     ("main_job", "flights"),
     ("order", "figure2"), ("order", "figure2_loss"), ("order", "population"), ("order", "pairs"),
-    ("settings", "effects"), ("worth", "judges"), ("worth", "groups"), ("worth", "calls"), ("worth", "screen"),
-    ("worth", "result"), ("worth", "curve"),
+    ("settings", "effects"), ("worth", "judges"), ("worth", "groups"), ("worth", "networks"), ("worth", "calls"),
+    ("worth", "screen"), ("worth", "result"), ("worth", "curve"),
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Trained models: boosted trees and linear models, which predict rows of features."""
+"""Trained models, which predict rows of features: boosted trees, linear models, and predictions that are given."""
 
 from __future__ import annotations
 
@@ -62,6 +62,17 @@ class Linear:
         """Return the predictions, as `Fitted` has them."""
         scores = standardised(x, self.mean, self.scale) @ self.weights + self.offset
         return probabilities(self.task, scores if self.task == "multiclass" else scores[:, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A model whose features are predictions already, such as those of a network."""
+
+    task: Task
+
+    def predict(self, x: Array) -> Array:
+        """Return the predictions, as `Fitted` has them."""
+        return x if self.task == "multiclass" else x[:, 0]
 
 
 def standardised(x: Array, mean: Array, scale: Array) -> Array:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from eventvec.evaluation.fitted import Fitted, probabilities
+from eventvec.evaluation.fitted import Fitted, Given, probabilities
 from eventvec.evaluation.folds import Split
 from eventvec.evaluation.metrics import Task, measure
 from eventvec.evaluation.models import Job, counted_trees, decided, fit_linear, linear, stopped_trees, why_no_lightgbm
@@ -27,6 +27,8 @@ LEAST = 1e-6
 """The smallest probability that is told from 0."""
 TREES = "trees"
 """The name of boosted trees that stop early on the inner folds."""
+GIVEN = "given"
+"""The name of a model whose features are predictions already."""
 Cell: TypeAlias = tuple[str, str]
 OutOfFold: TypeAlias = tuple[Array, int]
 """The predictions of the rows of all folds, one fold after another, and the mean number of trees."""
@@ -224,6 +226,8 @@ def out_of_fold(job: Job, head: str, folds: Sequence[Split]) -> OutOfFold:
 
 def trained(job: Job, head: str, result: OutOfFold) -> Fitted:
     """Return a model that was trained on all rows, trees with the number that `out_of_fold` found."""
+    if head == GIVEN:
+        return Given(job.task)
     return counted_trees(job, max(result[1], 1)) if head == TREES else fit_linear(job)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import torch
@@ -86,6 +86,8 @@ class Declared:
         learns_order: Whether it learns in which order events are; `fit` then notes the columns that reveal it.
         compares_rows: Whether its loss compares the rows of a batch, and so depends on their number; `fit` then notes a
             validation on smaller batches than the training's.
+        trials: Functions that set the method to each of several settings, by the setting as text. `fit` trains each,
+            from the same weights, and keeps the one with the lowest validation loss.
         card: A paragraph for the model card of its runs.
         remark: Returns a sentence on what the trained method does on rows, for the notes of its runs.
     """
@@ -105,6 +107,7 @@ class Declared:
     text: TextTower | None = None
     learns_order: bool = False
     compares_rows: bool = False
+    trials: Mapping[str, Callable[[], None]] = field(default_factory=dict)
     card: str = ""
     remark: Callable[[Sequences, torch.Generator], str] | None = None
 

@@ -38,10 +38,10 @@ from eventvec.tables.times import Duration, Instant
 class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier of event histories: events and labels in, calibrated probabilities out.
 
-    It trains no network. Families of features of the histories (hand-crafted ones, codes, convolutions, static columns,
-    earlier labels, your own) are read by boosted trees and linear models; the best eight of these are weighed by a
-    logistic regression on their predictions of rows that they were not trained on. Where labels have times, these are
-    the latest rows.
+    It trains no network unless asked. Families of features of the histories (hand-crafted ones, codes, convolutions,
+    static columns, earlier labels, your own) are read by boosted trees and linear models; the best eight of these are
+    weighed by a logistic regression on their predictions of rows that they were not trained on. Where labels have
+    times, these are the latest rows.
 
     Only events before the time of a label are read. Without `cutoffs`, the moment of prediction is the last event of
     the data that are given. An entity of `cutoffs` without events before its time, or without any, is predicted as an
@@ -60,6 +60,8 @@ class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         numeric: Columns of numbers.
         reading: Further options of `ev.read`, as for `EventVectorizer`.
         vector: A trained `Run`, whose vectors are a family of features too.
+        network: Whether a network is trained on the label too, a GRU from scratch or the encoder of `vector`; its
+            trainings share the time that the other families leave.
         budget: The seconds after which no further family is begun; the first is always used.
         random_state: The seed of everything random.
         progress: Whether to show progress, on a terminal and in a notebook.
@@ -90,12 +92,13 @@ class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         numeric: Sequence[str] | None = None,
         reading: Mapping[str, Any] | None = None,
         vector: Run | None = None,
+        network: bool = False,
         budget: float = 60.0,
         random_state: int = 0,
         progress: bool = True,
     ) -> None:
         self.key, self.time, self.categorical, self.numeric = key, time, categorical, numeric
-        self.reading, self.vector = reading, vector
+        self.reading, self.vector, self.network = reading, vector, network
         self.budget, self.random_state, self.progress = budget, random_state, progress
 
     def fit(
@@ -133,7 +136,15 @@ class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             DataError: If the events, labels or features cannot be used, or there is one class only.
         """
         asked = Learning(
-            label, False, LabelTime(label_time, inclusive), static, weight, earlier_labels, features or {}, self.vector
+            label,
+            False,
+            LabelTime(label_time, inclusive),
+            static,
+            weight,
+            earlier_labels,
+            features or {},
+            self.vector,
+            self.network,
         )
         learn_in_place(self, events, labels, asked)
         self.classes_ = np.array(self.predictor_.target.classes)
@@ -259,6 +270,7 @@ class EventRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         numeric: Columns of numbers.
         reading: Further options of `ev.read`.
         vector: A trained `Run`.
+        network: Whether a network is trained too.
         budget: The seconds after which no further family is begun.
         random_state: The seed of everything random.
         progress: Whether to show progress.
@@ -288,12 +300,13 @@ class EventRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         numeric: Sequence[str] | None = None,
         reading: Mapping[str, Any] | None = None,
         vector: Run | None = None,
+        network: bool = False,
         budget: float = 60.0,
         random_state: int = 0,
         progress: bool = True,
     ) -> None:
         self.key, self.time, self.categorical, self.numeric = key, time, categorical, numeric
-        self.reading, self.vector = reading, vector
+        self.reading, self.vector, self.network = reading, vector, network
         self.budget, self.random_state, self.progress = budget, random_state, progress
 
     def fit(
@@ -316,7 +329,15 @@ class EventRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             DataError: As for `EventClassifier.fit`, or if the label is text.
         """
         asked = Learning(
-            label, True, LabelTime(label_time, inclusive), static, weight, earlier_labels, features or {}, self.vector
+            label,
+            True,
+            LabelTime(label_time, inclusive),
+            static,
+            weight,
+            earlier_labels,
+            features or {},
+            self.vector,
+            self.network,
         )
         learn_in_place(self, events, labels, asked)
         return self

@@ -15,6 +15,7 @@ from eventvec.evaluation.metrics import measure
 from eventvec.evaluation.models import Job, decided
 from eventvec.evaluation.resampled_scores import replicates
 from eventvec.evaluation.stacking import (
+    GIVEN,
     Cell,
     Inside,
     OutOfFold,
@@ -32,6 +33,7 @@ from eventvec.evaluation.stacking import (
 from eventvec.evaluation.task import Target
 from eventvec.predicting.families import (
     FAMILIES,
+    NETWORK,
     STATIC,
     TOGETHER,
     Block,
@@ -45,6 +47,7 @@ from eventvec.predicting.families import (
     side_by_side,
 )
 from eventvec.predicting.later_folds import folds_of
+from eventvec.predicting.network_family import NetworkLesson
 from eventvec.runs import Run, versions
 from eventvec.schema import Schema
 from eventvec.sequences import Array
@@ -54,6 +57,8 @@ from eventvec.statistics.resampling import resample
 
 MOST = 8
 """The largest number of models that are weighed."""
+LEAST_SECONDS = 1.0
+"""The fewest seconds in which the trainings of a network share."""
 Progress = Callable[[int, int, str], None]
 
 
@@ -105,6 +110,7 @@ class Lesson:
         entities: `(n,)` codes of the entities; None if each has one row.
         weights: `(n,)` how much each row counts; None if all count equally.
         extra: The families beside those of `FAMILIES`, by name.
+        network: What a network learns from; None to train none.
     """
 
     rows: Rows
@@ -113,13 +119,15 @@ class Lesson:
     entities: Array | None
     weights: Array | None
     extra: Mapping[str, Family]
+    network: NetworkLesson | None = None
 
 
 def learn(lesson: Lesson, seed: int, deadline: float, progress: Progress | None = None) -> Predictor:
     """Return a predictor of the label.
 
     Each set of features is tried with each head: boosted trees that stop early, and a linear model. The `MOST` best out
-    of fold are weighed together and trained again on all rows; those without weight are dropped.
+    of fold are weighed together and trained again on all rows; those without weight are dropped. A network comes last:
+    it is trained for each fold, and on all rows if it has weight, each time for an equal part of the time that is left.
 
     Args:
         lesson: What is learned from.
@@ -129,6 +137,7 @@ def learn(lesson: Lesson, seed: int, deadline: float, progress: Progress | None 
     """
     target, n = lesson.target, len(lesson.target.y)
     names = [*names_for(lesson.rows.data.schema), *lesson.extra]
+    names += [NETWORK] if lesson.network else []
     sets: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
     if STATIC in names:
         first = next(iter(FAMILIES))
@@ -139,12 +148,17 @@ def learn(lesson: Lesson, seed: int, deadline: float, progress: Progress | None 
     )  # fmt: skip
     folds, how = folds_of(job, lesson.moments)
     families, jobs, results = dict[str, Family](), dict[str, Job](), dict[Cell, OutOfFold]()
-    blocks, columns = dict[str, Block](), dict[str, list[str]]()
+    blocks, columns, seconds = dict[str, Block](), dict[str, list[str]](), 0.0
     for place, (name, parts) in enumerate(sets.items()):
         if jobs and (time.monotonic() > deadline or not folds):
             break
         if progress:
             progress(place, len(sets), name)
+        if name == NETWORK and lesson.network:
+            seconds = max(deadline - time.monotonic(), LEAST_SECONDS) / (len(folds) + 1)
+            results[name, GIVEN] = lesson.network.out_of_fold(folds, seed, seconds)
+            jobs[name] = job
+            break
         for part in parts:
             if part not in families:
                 families[part] = lesson.extra[part] if part in lesson.extra else of_events(part, lesson.rows)
@@ -162,7 +176,9 @@ def learn(lesson: Lesson, seed: int, deadline: float, progress: Progress | None 
     skipped = [name for name in sets if name not in jobs] if folds else []
     score, adds = worth(job, stack, every, {name: sets[name] for name in jobs})
     used = dict.fromkeys(part for name, _ in stack.models for part in sets[name])
-    dropped = [part for part in families if part not in used]
+    if NETWORK in used and lesson.network:
+        families[NETWORK] = lesson.network.trained(None, seed, seconds)
+    dropped = [part for part in dict.fromkeys(part for name in jobs for part in sets[name]) if part not in used]
     notes = [how]
     if skipped:
         notes.append(f"The budget ended before these sets of features were begun: {', '.join(skipped)}.")

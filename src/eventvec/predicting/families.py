@@ -38,7 +38,7 @@ FAMILIES: dict[str, Callable[[Schema], Any]] = {
 }
 """Encoders without training by name, in the order in which they are tried. One with a method `fit` is fitted to the
 rows; its tensors are saved with the predictor."""
-STATIC, EARLIER, VECTOR = "static", "earlier_labels", "vector"
+STATIC, EARLIER, VECTOR, NETWORK = "static", "earlier_labels", "vector", "network"
 TOGETHER = " + "
 """What stands between the families of a set of several."""
 VALUES = 20
@@ -252,7 +252,7 @@ def of_events(name: str, rows: Rows) -> Encoded:
 
 def check_name(name: str) -> None:
     """Refuse a name of a caller's table that a family has, or that could not be told from several."""
-    if name in (*FAMILIES, STATIC, EARLIER, VECTOR) or TOGETHER in name or not name:
+    if name in (*FAMILIES, STATIC, EARLIER, VECTOR, NETWORK) or TOGETHER in name or not name:
         raise ConfigError(f"a table of features may not be called {shown(name)}; rename it: features={{'mine': table}}")
 
 

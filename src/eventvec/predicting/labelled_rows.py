@@ -30,6 +30,7 @@ from eventvec.predicting.families import (
     of_static,
 )
 from eventvec.predicting.frames import with_key
+from eventvec.predicting.network_family import NetworkLesson
 from eventvec.runs import Run
 from eventvec.sequences import Array
 from eventvec.tables import attach
@@ -52,6 +53,7 @@ class Learning:
         earlier_labels: The time after which a label is known; None to read no earlier labels.
         features: Tables of the caller's features by name.
         vector: A run whose vectors are read.
+        network: Whether a network is trained, from the encoder of the run if there is one.
     """
 
     label: str | None
@@ -62,6 +64,7 @@ class Learning:
     earlier_labels: Duration | None = None
     features: Mapping[str, Tabular] = field(default_factory=dict)
     vector: Run | None = None
+    network: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +154,8 @@ def _learned(
     rows = Rows(data, timed, {name: with_key(table) for name, table in asked.features.items()}, None)
     entities = factorize(pa.chunked_array([storage(data.keys)]))[0].astype(np.int64) if repeated(data.keys) else None
     time = None if timed is None else timed.time
-    lesson = Lesson(rows, of_label, data.moments, entities, weights, _extra(rows, of_label, asked, time, key))
+    network = NetworkLesson(data, of_label, weights, asked.vector) if asked.network else None
+    lesson = Lesson(rows, of_label, data.moments, entities, weights, _extra(rows, of_label, asked, time, key), network)
     return Learned(lesson, time, data.notes)
 
 

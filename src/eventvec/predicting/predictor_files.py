@@ -2,7 +2,7 @@
 
 Boosted trees are in LightGBM's own text format, arrays in one safetensors file, the rest is JSON. `run.json` has the
 digest of each file, which is compared before anything is read, so that a damaged file reaches no parser. A run whose
-vectors are read lies as a run folder inside.
+vectors are read, and the run of a network, lie as run folders inside.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ import torch
 from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError
 
 from eventvec.errors import CheckpointError, misfit, need
-from eventvec.evaluation.fitted import Fitted, Linear, Trees
-from eventvec.evaluation.stacking import TREES, Cell, Stacked
+from eventvec.evaluation.fitted import Fitted, Given, Linear, Trees
+from eventvec.evaluation.stacking import GIVEN, TREES, Cell, Stacked
 from eventvec.evaluation.task import Target
 from eventvec.files import path_only, run_above, write_text
 from eventvec.predicting.event_predictor import Predictor
 from eventvec.predicting.families import (
     EARLIER,
     FAMILIES,
+    NETWORK,
     STATIC,
     VECTOR,
     CallerFeatures,
@@ -37,6 +38,7 @@ from eventvec.predicting.families import (
     of_static,
     tensors_of,
 )
+from eventvec.predicting.network_family import Network
 from eventvec.runs import load
 from eventvec.runs.building import refusing_damage
 from eventvec.runs.run_files import read_tensors, write_tensors
@@ -124,6 +126,8 @@ def save_predictor(predictor: Predictor, given: Mapping[str, Any], path: str) ->
 def _write(predictor: Predictor, given: Mapping[str, Any], folder: Path) -> None:
     if predictor.vector is not None and VECTOR in predictor.families:
         predictor.vector.save(folder / VECTOR)
+    if isinstance(network := predictor.families.get(NETWORK), Network):
+        network.run.save(folder / NETWORK)
     write_text(folder / SCHEMA, predictor.schema.to_json())
     arrays, names = dict(tensors_of(predictor.families)), [SCHEMA, ARRAYS]
     for place, model in enumerate(predictor.stack.models.values()):
@@ -133,6 +137,7 @@ def _write(predictor: Predictor, given: Mapping[str, Any], folder: Path) -> None
         elif isinstance(model, Linear):
             arrays |= {f"model.{place}.{part}": torch.from_numpy(np.array(getattr(model, part))) for part in PARTS}
     write_tensors(folder / ARRAYS, arrays, {"kind": KIND})  # a file without a header could not be read
+    names += [f"{NETWORK}/{file.name}" for file in sorted((folder / NETWORK).glob("*"))]
     digests = {name: _digest(folder / name) for name in names}
     write_text(folder / INFO, json.dumps({**_described(predictor), "given": dict(given), "files": digests}, indent=1))
 
@@ -186,9 +191,14 @@ def load_predictor(path: str) -> tuple[Predictor, dict[str, Any]]:
     vector = load(folder / VECTOR) if VECTOR in info.families else None
     target = Target(info.label, info.task, np.zeros(0), np.zeros(0, int), tuple(info.classes))
     with refusing_damage(folder):
-        families = {name: _family(name, info, schema, target, arrays) for name in info.families if name != VECTOR}
-        if vector is not None:
-            families[VECTOR] = Encoded(vector.encoder)
+        families = dict[str, Family]()
+        for name in info.families:
+            if name == NETWORK:
+                families[name] = Network(load(folder / name), target.task, len(target.classes))
+            elif vector is not None and name == VECTOR:
+                families[name] = Encoded(vector.encoder)
+            else:
+                families[name] = _family(name, info, schema, target, arrays)
         sets = {name: tuple(parts) for name, parts in info.sets.items()}
         models = {
             (each.features, each.head): _model(folder, place, each.head, info, arrays)
@@ -244,6 +254,8 @@ def _family(name: str, info: _Info, schema: Schema, target: Target, arrays: Mapp
 
 def _model(folder: Path, place: int, head: str, info: _Info, arrays: Mapping[str, torch.Tensor]) -> Fitted:
     """Return a trained model."""
+    if head == GIVEN:
+        return Given(info.task)
     if head != TREES:
         return Linear(info.task, *(arrays[f"model.{place}.{part}"].numpy() for part in PARTS))
     name = _trees(place)
@@ -264,6 +276,8 @@ def _check(
     for name, model in ((cell[0], model) for cell, model in models.items()):
         if not set(sets[name]) <= families.keys():
             raise ValueError(f"{INFO}: the set {name!r} names a family that is not listed")
+        if isinstance(model, Given) and sets[name] != (NETWORK,):
+            raise ValueError(f"{INFO}: the set {name!r} holds no predictions")
         if isinstance(model, Trees) and model.booster.num_model_per_iteration() != outputs:
             raise ValueError("boosted trees have another number of classes")
         if isinstance(model, Linear) and (

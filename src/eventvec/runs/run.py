@@ -66,8 +66,9 @@ class Run:
             memory whose method has no name in configurations.
         info: The content of `run.json`: `id`, `seed`, data `fingerprint`, library `versions`, counts, the results of
             training, and whether it has `finished`. `kept_epoch` is the epoch of the weights, if it was chosen, and
-            `temperatures` has the number by which `predict` divides the logits of a label. For this run and all before
-            it that trained its encoder, `labels` and `holdouts`, see `lineage.Lineage`.
+            `temperatures` has the number by which `predict` divides the logits of a label. If the method tries several
+            settings, `tried` has the validation loss of each, and `chosen` is the one that was kept. For this run and
+            all before it that trained its encoder, `labels` and `holdouts`, see `lineage.Lineage`.
         path: The run folder; None for a run in memory.
         notes: Sentences about what was counted or left out.
         beside: The encoders without weights whose vectors stand beside the learned one, by name; see
@@ -330,7 +331,8 @@ def finish(run: Run) -> Run:
         card = render_card(done.config, done.schema, done.info, declared(done.method).card)
         write_text(path / "README.md", card)
         write_text(path / "run.json", json.dumps(done.info, indent=1))
-        (path / "checkpoint.safetensors").unlink(missing_ok=True)
+        for checkpoint in path.glob("checkpoint*.safetensors"):
+            checkpoint.unlink(missing_ok=True)
     return done
 
 

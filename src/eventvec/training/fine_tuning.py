@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -34,6 +34,8 @@ def fine_tune(
     static_inputs: Sequence[str] | None = None,
     class_weights: ClassWeights | None = None,
     weight: str | None = None,
+    auxiliary: Literal["next_event"] | None = None,
+    auxiliary_weight: float | None = None,
     out: Path | str | None = None,
     resume: bool = False,
     device: torch.device | str | None = None,
@@ -63,6 +65,8 @@ def fine_tune(
         class_weights: As for `methods.Supervised`: `balanced`, or the weight of each class.
         weight: The column with the weight of each entity, above 0: a static column of the data, or else a column of
             the table of labels.
+        auxiliary: As for `methods.Supervised`: `next_event` to learn to predict the next event too.
+        auxiliary_weight: The weight of this loss; by default it is chosen on validation, which takes three trainings.
         out: As for `fit`.
         resume: As for `fit`.
         device: Where training happens; by default, where the weights of the run are.
@@ -97,10 +101,10 @@ def fine_tune(
     rows = with_labels(_without_held_out(run, data), labels, names, further, weight, time)
     method_table: dict[str, Any] = {
         "name": "supervised", "label": label, "static_inputs": static_inputs, "class_weights": class_weights,
-        "weight": weight, "label_time": time.label_time,
+        "weight": weight, "label_time": time.label_time, "auxiliary": auxiliary, "auxiliary_weight": auxiliary_weight,
     }  # fmt: skip
     method_table = {
-        name: value if isinstance(value, str | Mapping) else list(value)
+        name: value if isinstance(value, str | float | Mapping) else list(value)
         for name, value in method_table.items()
         if value is not None
     }

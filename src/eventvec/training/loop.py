@@ -8,6 +8,7 @@ import platform
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from eventvec.training.flat_settings import tables_of, with_settings
 from eventvec.training.kept_weights import best_epoch, kept_note
 from eventvec.training.label_rows import as_of_static_labels, entities_of_rows
 from eventvec.training.optimizer import head_weights, optimizer
+from eventvec.training.settings_tried import best_trial, check_trials
 from eventvec.training.setup import options_of, parent_run, set_up
 from eventvec.training.state import Training
 from eventvec.training.validation import generator, rows_per_step, size_note, split, validation_batches
@@ -169,6 +171,7 @@ def train(
     sizes_beside(data.schema, options.beside, options.components)  # refuses a part without its columns before training
     entity = entities_of_rows(data, x.device)
     training, held_out, notes = split(method, x, options, entity)
+    check_trials(declared(method).trials, held_out)
     notes = (*time_notes, *notes, *order_notes(method, data.schema, x[training]))
     notes += size_note(method, training, held_out, rows_per_step(options, training, entity))
     config = _recorded(method, data, options, tables, required=path is not None)
@@ -180,7 +183,7 @@ def train(
         try:
             trained = _train(run, x, training, held_out, entity, options, progress)
         except DataError:  # the loss is not finite
-            if distributed.is_first() and path is not None and not resume and not (path / CHECKPOINT).exists():
+            if distributed.is_first() and path is not None and not resume and not list(path.glob("checkpoint*")):
                 run_files.discard(path)
             raise
         distributed.wait_for_all()  # so that the folder is complete for all
@@ -228,7 +231,7 @@ def _train(
         run: The run before its first step, or a run that was killed.
         entity: `(n,)` the entity of each row, if entities have several.
     """
-    method, place, first = run.method, x.device, distributed.is_first()
+    method, place = run.method, x.device
     if run.info["finished"] and run.path is not None:
         finished = runs.load(run.path)
         method.load_state_dict(finished.method.state_dict())
@@ -237,36 +240,28 @@ def _train(
         return replace(run, info=finished.info, notes=notes, beside=finished.beside)
     if prepare := declared(method).prepare:
         prepare(x[training])
-    weights = optimizer(method, options.lr, options.encoder_lr, options.optimizer, options.weight_decay)
-    state = Training(method, weights, generator(place, options.seed), options)
+    once = partial(_train_once, run, x, training, held_out, entity)
+    path, progress = (run.path, progress) if distributed.is_first() else (None, None)
+    results: dict[str, Any] = {}
     forked = torch.random.fork_rng(device_type=place.type, devices=[place] if place.type != "cpu" else [])
     with forked, buffer_pool(), distributed.spread(method):
-        torch.manual_seed(int(torch.randint(2**62, (), generator=state.rng, device=place)))  # dropout reads only this
-        has_checkpoint = distributed.broadcast_result(lambda: run.path is not None and (run.path / CHECKPOINT).exists())
-        if has_checkpoint and run.path is not None:
-            state.restore(run.path / CHECKPOINT)
-        distributed.broadcast_weights(method)
-        path = run.path if first else None
-        if path is not None:
-            write_text(path / "metrics.jsonl", "".join(map(_line, state.history)))
-        size = rows_per_step(options, training, entity)
-        state.begin(training, validation_batches(held_out, size), size, entity)
-        try:
-            _train_epochs(state, x, path, progress if first else None)
-        finally:
-            if state.steps:  # an interrupted training has changed the weights too
-                attach_lineage(method.encoder, run.lineage)
-    results: dict[str, Any] = {}
+        if trials := declared(method).trials:
+            state, results, note = best_trial(method, trials, once, options, progress)
+            run = replace(run, notes=(*run.notes, note))
+        else:
+            state = once(options, progress, CHECKPOINT)
+    if path is not None:
+        write_text(path / "metrics.jsonl", "".join(map(_line, state.history)))
     if state.best_weights and (epoch := best_epoch(state.history, state.score)):
         method.load_state_dict(state.best_weights)
-        note, results = kept_note(state.history, epoch, state.score), {"kept_epoch": epoch}
+        note, results = kept_note(state.history, epoch, state.score), {**results, "kept_epoch": epoch}
         run = replace(run, notes=(*run.notes, note))
     calibrated, sentences = temperatures(method, x, held_out)
     run = replace(run, notes=(*run.notes, *sentences))
     results |= {"temperatures": calibrated} if calibrated else {}
-    results |= {
+    results = {
         "history": state.history, "steps": state.steps, "seconds": round(state.seconds, 3), "stopped": state.stopped,
-        "usable": len(training) + len(held_out),
+        "usable": len(training) + len(held_out), **results,
     }  # fmt: skip
     sizes = sizes_beside(run.schema, options.beside, options.components)
     seen = x.lengths > 0  # also rows that the method cannot use: they get vectors too
@@ -277,7 +272,41 @@ def _train(
     return replace(runs.finish(replace(done, path=path)), path=run.path)
 
 
-def _train_epochs(state: Training, x: Sequences, path: Path | None, progress: Progress | None) -> None:
+def _train_once(
+    run: Run,
+    x: Sequences,
+    training: Tensor,
+    held_out: Tensor,
+    entity: Tensor | None,
+    options: FitOptions,
+    progress: Progress | None,
+    checkpoint: str,
+) -> Training:
+    """Train a run's method until a bound is reached, from a checkpoint if there is one, and return the state."""
+    method, place = run.method, x.device
+    weights = optimizer(method, options.lr, options.encoder_lr, options.optimizer, options.weight_decay)
+    state = Training(method, weights, generator(place, options.seed), options)
+    torch.manual_seed(int(torch.randint(2**62, (), generator=state.rng, device=place)))  # dropout reads only this
+    has_checkpoint = distributed.broadcast_result(lambda: run.path is not None and (run.path / checkpoint).exists())
+    if has_checkpoint and run.path is not None:
+        state.restore(run.path / checkpoint)
+    distributed.broadcast_weights(method)
+    file = run.path / checkpoint if run.path is not None and distributed.is_first() else None
+    if file is not None:
+        write_text(file.with_name("metrics.jsonl"), "".join(map(_line, state.history)))
+    size = rows_per_step(options, training, entity)
+    state.begin(training, validation_batches(held_out, size), size, entity)
+    try:
+        _train_epochs(state, x, file, progress)
+    finally:
+        if state.steps:  # an interrupted training has changed the weights too
+            attach_lineage(method.encoder, run.lineage)
+    if file is not None and checkpoint != CHECKPOINT:  # others follow
+        state.save(file)
+    return state
+
+
+def _train_epochs(state: Training, x: Sequences, checkpoint: Path | None, progress: Progress | None) -> None:
     """Train until a bound is reached."""
     options = state.options
     while not state.stopped:
@@ -285,13 +314,13 @@ def _train_epochs(state: Training, x: Sequences, path: Path | None, progress: Pr
             loss = state.step(x[rows])
             if progress:
                 state.tell(progress, state.record(loss))
-            if path is not None and state.steps % options.checkpoint_every == 0:
-                state.save(path / CHECKPOINT)
+            if checkpoint is not None and state.steps % options.checkpoint_every == 0:
+                state.save(checkpoint)
         state.end_epoch(*state.validation(x))
         if progress:
             state.tell(progress, state.history[-1])
-        if path is not None:
-            with (path / "metrics.jsonl").open("a") as file:
+        if checkpoint is not None:
+            with checkpoint.with_name("metrics.jsonl").open("a") as file:
                 file.write(_line(state.history[-1]))
 
 

@@ -1,0 +1,121 @@
+"""A network that is trained on the label, as a family: its predictions are weighed beside those of other models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from eventvec.dataset import Dataset
+from eventvec.embedding import encode
+from eventvec.encoders.interface import capabilities
+from eventvec.evaluation.fitted import probabilities
+from eventvec.evaluation.folds import Split
+from eventvec.evaluation.metrics import Task
+from eventvec.evaluation.stacking import OutOfFold
+from eventvec.evaluation.task import Target
+from eventvec.methods.declarations import declared
+from eventvec.predicting.families import Block, Rows
+from eventvec.runs import Run
+from eventvec.schema import FIRST, Categorical, Numeric, Static
+from eventvec.sequences import Array, Sequences
+from eventvec.training.loop import train
+from eventvec.training.setup import set_up
+
+AUXILIARY = {"auxiliary": "next_event", "auxiliary_weight": 0.1}
+"""The loss that is added to that of the label, if the encoder has a state after each event: .1 was ahead of 0 and 1 on
+the halves for choosing of the study in `experiments/worth`."""
+LABEL, WEIGHT = "label", "weight"
+"""The static columns that the network learns from; it reads no other."""
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """The predictions of a network that was trained on the label.
+
+    Args:
+        run: Its run, of the method `supervised`.
+        task: The task of the label.
+        classes: The number of classes, 0 for numbers.
+    """
+
+    run: Run
+    task: Task
+    classes: int
+
+    def __post_init__(self) -> None:
+        predictor = declared(self.run.method).predictor
+        if predictor is None or predictor.dim != max(self.classes, 1):
+            raise ValueError(f"the run {self.run.id} is no network of this label")
+
+    def predictions(self, x: Sequences) -> Array:
+        """Return the predictions of rows, as those of `evaluation.fitted.Fitted`."""
+        predictor = declared(self.run.method).predictor
+        assert predictor is not None
+        outputs = encode(predictor, x).numpy().astype(np.float64)
+        if self.task == "numeric":
+            return outputs[:, 0]
+        shares = probabilities("multiclass", outputs)
+        return shares[:, 1] if self.task == "binary" else shares
+
+    def features(self, rows: Rows) -> Block:
+        """Return the predictions as features, as `Family` has them."""
+        values = self.predictions(rows.data.sequences).reshape(len(rows.data), -1)
+        return values, [""] * values.shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkLesson:
+    """What a network learns from: the method `supervised` on the events alone.
+
+    Args:
+        data: The labelled rows.
+        target: Their labels.
+        weights: `(n,)` how much each row counts; None if all count equally.
+        start: The run from whose encoder training starts; None to start from scratch.
+    """
+
+    data: Dataset
+    target: Target
+    weights: Array | None
+    start: Run | None
+
+    def out_of_fold(self, folds: Sequence[Split], seed: int, seconds: float) -> OutOfFold:
+        """Return the predictions of the rows of all folds, each by a network that was trained on the fold's others."""
+        x = self.data.sequences
+        parts = [
+            self.trained(rows, seed, seconds).predictions(x[torch.from_numpy(held_out)]) for rows, held_out in folds
+        ]
+        return np.concatenate(parts), 0
+
+    def trained(self, rows: Array | None, seed: int, seconds: float) -> Network:
+        """Return a network that was trained on some rows, or on all, for at most so many seconds."""
+        data = self._labelled(np.arange(len(self.data)) if rows is None else rows)
+        table: dict[str, Any] = {"name": "supervised", "label": LABEL}
+        if self.weights is not None:
+            table["weight"] = WEIGHT
+        if self.start is None or ((has := capabilities(self.start.method.encoder)).states and has.causal):
+            table |= AUXILIARY
+        method, tables = set_up(data, {"method": table, "fit": {"time_budget": seconds, "seed": seed}}, self.start)
+        run = train(method, data, tables["fit"], tables, out=None, resume=False, device=None, progress=None)
+        return Network(run, self.target.task, len(self.target.classes))
+
+    def _labelled(self, rows: Array) -> Dataset:
+        """Return some rows with the label, and the weight if there is one, as their only static columns."""
+        data, y = self.data[rows], self.target.y[rows]
+        if self.target.task == "numeric":
+            fields: list[Static] = [Numeric(LABEL, log=False, mean=float(y.mean()), std=float(y.std()) or 1.0)]
+            static = {LABEL: torch.from_numpy(y).float()}
+        else:
+            fields = [Categorical(LABEL, tuple(f"class {place}" for place in range(len(self.target.classes))))]
+            static = {LABEL: torch.from_numpy(y + FIRST).int()}
+        if self.weights is not None:
+            fields.append(Numeric(WEIGHT, log=False))
+            static[WEIGHT] = torch.from_numpy(self.weights[rows]).float()
+        x = data.sequences
+        labelled = Sequences(x.columns, x.starts, x.lengths, static)
+        schema = replace(data.schema, static=tuple(fields))
+        return replace(data, sequences=labelled, schema=schema, label_times=())

@@ -1,0 +1,166 @@
+"""A network on the label as a family: trained on each fold's own rows, weighed, saved, and without the future."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import eventvec as ev
+from eventvec.errors import CheckpointError, ConfigError
+from eventvec.predicting import event_predictor, families
+from eventvec.predicting.network_family import Network, NetworkLesson
+from eventvec.runs import load
+from eventvec.training.setup import set_up
+
+N, EVENTS, START = 120, 12, datetime(2024, 1, 1)
+KNOWN = START + timedelta(days=30)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def hand_crafted_features_alone() -> Iterator[None]:
+    every = dict(families.FAMILIES)
+    for name in ("codes", "convolutions"):
+        del families.FAMILIES[name]
+    yield
+    families.FAMILIES.clear()
+    families.FAMILIES.update(every)  # in their order
+
+
+@pytest.fixture(autouse=True)
+def epochs_in_place_of_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainings that are bounded by time depend on how busy the machine is."""
+
+    def short(data: Any, tables: Any, parent: Any) -> Any:
+        assert tables["fit"]["time_budget"] > 1
+        return set_up(
+            data, {**tables, "fit": {"seed": tables["fit"]["seed"], "epochs": 8, "lr": 0.03, "batch_size": 32}}, parent
+        )
+
+    monkeypatch.setattr("eventvec.predicting.network_family.set_up", short)
+
+
+def events() -> pl.DataFrame:
+    """Return events of three habits, in random order in time."""
+    rng, cards = np.random.default_rng(0), np.repeat(np.arange(N), EVENTS)
+    what = np.where(rng.random(len(cards)) < 0.7, cards % 3, rng.integers(0, 3, len(cards)))
+    seconds = rng.integers(0, 60 * 86_400, len(cards))
+    at = pl.lit(START) + pl.Series("s", seconds).cast(pl.Duration("ms")) * 1000
+    return pl.DataFrame({"card": cards, "what": what.astype(str)}).with_columns(at=at)
+
+
+def labels() -> pl.DataFrame:
+    rng = np.random.default_rng(1)
+    habit = np.arange(N) % 3
+    churn = rng.random(N) < np.array([0.1, 0.5, 0.9])[habit]
+    table = {"card": range(N), "churn": churn, "habit": [f"h{each}" for each in habit], "spend": 100.0 + 30.0 * habit}
+    return pl.DataFrame({**table, "weight": rng.uniform(0.5, 2, N)}).with_columns(known=pl.lit(KNOWN))
+
+
+def panel() -> pl.DataFrame:
+    months = [labels().with_columns(pl.col("known") + timedelta(days=10 * month)) for month in range(3)]
+    return pl.concat(months)
+
+
+def model(kind: Any = ev.EventClassifier, **options: Any) -> Any:
+    return kind("card", "at", categorical=["what"], numeric=[], progress=False, network=True, budget=600.0, **options)
+
+
+@pytest.fixture
+def only_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weigh the network alone, whatever the other models are worth."""
+
+    def chosen(job: Any, every: Any, sets: Any) -> list[tuple[str, str]]:
+        return [cell for cell in every.logits if cell[0] == "network"]
+
+    monkeypatch.setattr(event_predictor, "_without_the_rest", chosen)
+
+
+@pytest.mark.parametrize("label", ["churn", "habit", "spend"])
+@pytest.mark.usefixtures("only_the_network")
+def test_every_kind_of_label_is_learned_saved_and_predicted_to_the_same_bits(label: str, tmp_path: Path) -> None:
+    kind = ev.EventRegressor if label == "spend" else ev.EventClassifier
+    learned = model(kind).fit(events(), panel(), label, label_time="known", weight="weight")
+    assert [row["family"] for row in learned.adds] == ["handcrafted", "network"]
+    assert list(learned.predictor_.families) == ["network"]
+    assert learned.explain().facts["score"].value > (0.2 if label == "spend" else 0.6)  # R² or AUROC
+    learned.save(tmp_path / "model")
+    again = kind.load(tmp_path / "model")
+    assert again.network
+    call = "predict" if label == "spend" else "predict_proba"
+    predicted = getattr(learned, call)(events(), labels())
+    assert getattr(again, call)(events(), labels()).equals(predicted)
+    run = load(tmp_path / "model" / "network")
+    assert run.config["method"]["label"] == "label"
+    assert run.config["method"]["weight"] == "weight"
+    weights = tmp_path / "model" / "network" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4] + b"0000")
+    with pytest.raises(CheckpointError, match="is damaged: it is not the file that was written"):
+        kind.load(tmp_path / "model")
+
+
+def test_the_predictions_of_a_fold_know_nothing_of_its_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each network is trained on the rows of its fold alone, and predicts the held-out ones."""
+    data = ev.read(events(), key="card", time="at", categorical=["what"], numeric=[])
+    y = (np.arange(N) % 3 == 0).astype(int)
+    target = ev.evaluation.target(y)
+    folds = [(np.arange(60, N), np.arange(60)), (np.arange(60), np.arange(60, N))]
+    seen = list[Any]()
+    trained = NetworkLesson.trained
+
+    def watched(self: NetworkLesson, rows: Any, seed: int, seconds: float) -> Network:
+        network = trained(self, rows, seed, seconds)
+        seen.append((rows, network))
+        return network
+
+    monkeypatch.setattr(NetworkLesson, "trained", watched)
+    lesson = NetworkLesson(data, target, None, None)
+    predicted, _ = lesson.out_of_fold(folds, 0, 30.0)
+    assert [rows.tolist() for rows, _ in seen] == [rows.tolist() for rows, _ in folds]
+    parts = [network.predictions(data[fold[1]].sequences) for fold, (_, network) in zip(folds, seen, strict=True)]
+    np.testing.assert_array_equal(predicted, np.concatenate(parts))
+    labelled = lesson._labelled(folds[0][0])
+    assert (labelled.sequences.static["label"] - 2).tolist() == y[60:].tolist()
+    assert labelled.keys.to_pylist() == list(range(60, N))
+    assert [network.run.info["entities"] for _, network in seen] == [60, 60]
+
+
+@pytest.mark.usefixtures("only_the_network")
+def test_later_events_change_no_prediction() -> None:
+    later = events().with_columns(what=pl.when(pl.col("at") >= KNOWN).then(pl.lit("0")).otherwise("what"))
+    assert not later.equals(events())
+    models = [model().fit(each, labels(), "churn", label_time="known") for each in (events(), later)]
+    predictions = [each.predict_proba(table, labels()) for each, table in zip(models, (events(), later), strict=True)]
+    assert predictions[0].equals(predictions[1])
+
+
+@pytest.mark.usefixtures("only_the_network")
+@pytest.mark.parametrize("encoder", ["gru", "tcn"])
+def test_the_network_starts_from_the_encoder_of_a_run(encoder: str) -> None:
+    data = ev.read(events(), key="card", time="at", categorical=["what"], numeric=[])
+    run = ev.fit("coles", data, encoder=encoder, epochs=1, dim=6, beside=[])
+    learned = model(vector=run).fit(data, labels()["churn"].to_numpy())
+    network = learned.predictor_.families["network"].run
+    assert network.encoder.dim == 6
+    assert network.info["from"] == run.id
+    assert ("auxiliary" in network.config["method"]) == (encoder == "gru")  # the other has no states
+
+
+def test_a_network_without_weight_is_dropped_and_not_trained_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        event_predictor, "_without_the_rest", lambda job, every, sets: [c for c in every.logits if c[0] != "network"]
+    )
+    learned = model().fit(events(), labels(), "churn", label_time="known")
+    assert "network" not in learned.predictor_.families
+    assert any("add nothing and are dropped: network" in note for note in learned.notes_)
+
+
+def test_the_name_is_taken() -> None:
+    mine = pl.DataFrame({"card": range(N), "x": np.arange(N) / 7})
+    with pytest.raises(ConfigError, match="may not be called 'network'"):
+        model().fit(events(), labels(), "churn", label_time="known", features={"network": mine})
