@@ -194,7 +194,11 @@ def test_features(files: Path, tmp_path: Path) -> None:
         assert pl.read_parquet(tmp_path / name).equals(pl.read_parquet(tmp_path / "call"))
     for arguments, code, sentence in (
         (("--run", run, "-o", files / "events.parquet"), 2, "is an input; name another file to write"),
-        (("--run", run, "--parts", "codes", "-o", tmp_path / "x"), 2, "parts= is given together with run="),
+        (
+            ("--run", run, "--parts", "codes", "-o", tmp_path / "x"),
+            2,
+            "parts= (--parts) is given together with run= (--run)",
+        ),
         ((*roles, "--parts", "code", "-o", tmp_path / "x"), 2, "there is no part 'code'; did you mean 'codes'"),
         ((*roles, "--out", run, "-o", tmp_path / "x"), 1, "is not empty; choose a new folder"),
     ):

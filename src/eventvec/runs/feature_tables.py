@@ -116,8 +116,8 @@ def _check_given(run: Run, parts: Sequence[str] | None, out: Path | str | None, 
     given = {"parts": parts, "out": out, **{name: options.get(name) for name in option_types(Columns)}}
     if twice := [name for name, value in given.items() if value is not None and value is not False]:
         raise ConfigError(
-            f"{twice[0]}= is given together with run=, an earlier run that has its parts, its columns and its folder; "
-            "leave one of them out"
+            f"{twice[0]}= (--{twice[0].replace('_', '-')}) is given together with run= (--run), an earlier run, which "
+            "has its parts, its columns and its folder; leave one of them out"
         )
 
 

@@ -355,7 +355,7 @@ def _joined(folder: Path) -> Embeddings:
 
 
 def holds_embeddings(path: str | Path) -> bool:
-    """Return whether a path is a file, a folder or the address of a table of embeddings that eventvec wrote."""
+    """Return whether a path is a file, a folder or the address of a table of embeddings or features of `write`."""
     file = Path(path)
     try:
         if (address := address_of(path)) is not None:
@@ -370,7 +370,7 @@ def holds_embeddings(path: str | Path) -> bool:
 
 
 def _has_vectors(names: Iterable[str]) -> bool:
-    return not {"embedding", vector_names(1)[0]}.isdisjoint(names)
+    return {"events", "last_time"} <= set(names)  # the columns of vectors may have any names
 
 
 def _stored(file: Path) -> tuple[dict[str, Any], pa.Table]:
