@@ -28,7 +28,6 @@ from benchmarks.feature_peers import CATEGORICAL, CUTOFF, KEY, NUMERIC, TIME, pe
 from benchmarks.measure import ROOT, Row, options, show
 from benchmarks.peer.worker import POOLS
 
-SIZES = (100, 400)
 WAYS = ("eventvec", *feature_peers.WAYS)
 
 
@@ -84,26 +83,30 @@ def measured(way: str, events: Path, cutoffs: Path) -> Row:
 
 
 def main() -> None:
-    """Measure all ways at each size."""
+    """Measure the ways beside one another."""
     parser = options(__doc__, "feature_tables")
+    parser.add_argument("--aircraft", type=int, default=100, help="the number of aircraft (default: 100; all: 4043)")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS, help="the ways to measure (default: all)")
     parser.add_argument("--ours", nargs=2, help="the files of events and cutoffs: measure eventvec alone, in JSON")
     parsed = parser.parse_args()
     if parsed.ours:
         ours(*parsed.ours)
         return
-    rows, versions = list[Row](), dict[str, str]()
-    for size in (20,) if parsed.small else SIZES:
-        with tempfile.TemporaryDirectory() as folder:
-            paths = write_inputs(Path(folder), size)
-            results = {way: measured(way, *paths) for way in WAYS}
-        fastest = results["eventvec"]
-        for way, result in results.items():
-            versions |= {way: result.pop("version")} if "version" in result else {}
-            ratios = {f"× {name}": result[name] / fastest[name] for name in ("seconds", "one", "gb") if name in result}
-            columns = ("features", "seconds", "one", "gb", "× seconds", "× one", "× gb", "failed")
-            values = {**result, **ratios}
-            rows.append({"aircraft": size, "way": way, **{name: values.get(name) for name in columns}})
-            print(rows[-1], file=sys.stderr, flush=True)
+    size, rows, versions = 20 if parsed.small else parsed.aircraft, list[Row](), dict[str, str]()
+    with tempfile.TemporaryDirectory() as folder:
+        paths = write_inputs(Path(folder), size)
+        results = {way: measured(way, *paths) for way in parsed.ways}
+    mine = results.get("eventvec", {})
+    for way, result in results.items():
+        versions |= {way: result.pop("version")} if "version" in result else {}
+        ratios = {
+            f"× {name}": result[name] / mine[name]
+            for name in ("seconds", "one", "gb")
+            if name in result and name in mine
+        }
+        columns = ("features", "seconds", "one", "gb", "× seconds", "× one", "× gb", "failed")
+        values = {**result, **ratios}
+        rows.append({"aircraft": size, "way": way, **{name: values.get(name) for name in columns}})
     about = {"versions": versions, "threads": 1}
     show("features beside tsfresh and featuretools", rows, {**about, "small": parsed.small}, parsed.json)
 

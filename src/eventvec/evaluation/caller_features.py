@@ -24,7 +24,7 @@ def caller_features(
     """
     where = f"the table of features {shown(name)}"
     frame = read_table(table, table=where)
-    if isinstance(table, str | os.PathLike) and holds_embeddings(table):
+    if isinstance(table, str | os.PathLike) and holds_embeddings(os.fspath(table)):
         frame = frame.drop("last_time")  # of `features`
     key = key or z.schema.key_in(frame.columns)
     if key not in frame.columns:
