@@ -73,7 +73,8 @@ def features(
         >>> import polars as pl
         >>> import eventvec as ev
         >>> events = pl.DataFrame({"card": [1, 1, 2, 2], "day": [1, 2, 1, 5], "paid": [0.5, 1.0, 2.0, 3.0]})
-        >>> table = ev.features(events, key="card", time="day", numeric=["paid"], until=5).frame()
+        >>> plain = ev.Fitting(log=False)  # numbers as they are, not on a log scale
+        >>> table = ev.features(events, key="card", time="day", numeric=["paid"], fitting=plain, until=5).frame()
         >>> table.columns[:3], table.select("card", "paid: max").rows()
         (['card', 'time: events', 'time: distinct'], [(1, 1.0), (2, 2.0)])
     """
