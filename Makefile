@@ -21,7 +21,7 @@ PAGES := *.md LICENSE CITATION.cff docs 'experiments/*.md' 'experiments/*.svg' b
 DEMO := $(if $(wildcard $(VENV)/.dev),$(VENV)/.dev,$(VENV)/.demo)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint wheel check slow debian oldest docs peer clean
+.PHONY: help venv demo test lint wheel check slow debian oldest docs peer featurepeers clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "make %-6s %s\n", $$1, $$2}'
@@ -60,6 +60,10 @@ docs: $(DOCS)/.done  ## build the documentation into site/; a link that leads no
 	$(DOCS)/bin/zensical build --clean --strict
 
 peer: $(PEER)/.done  ## make .venv-peer with pytorch-lifestream, for python -m benchmarks.peer
+
+featurepeers:  ## make .venv-tsfresh and .venv-featuretools, for python -m benchmarks.feature_tables
+	-$(PYTHON) -m venv .venv-tsfresh && .venv-tsfresh/bin/python -m pip install --quiet tsfresh==0.21.2 pyarrow
+	-$(PYTHON) -m venv .venv-featuretools && .venv-featuretools/bin/python -m pip install --quiet featuretools==1.31.0 'pandas<3' pyarrow
 
 clean:  ## remove what building, testing and the demo left behind; .venv stays
 	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-run

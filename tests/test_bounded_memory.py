@@ -17,9 +17,8 @@ import cases
 import eventvec as ev
 import make
 from eventvec import sequences
-from eventvec.embedding import encode
+from eventvec.embedding import encode, with_moment
 from eventvec.encoders import Aggregates, Codes, Handcrafted, codes
-from eventvec.evaluation.features import with_moment
 from eventvec.methods import revealed_order
 from eventvec.methods.declarations import usable_rows
 from eventvec.tables import describe, facts

@@ -16,7 +16,7 @@ import cases
 import eventvec as ev
 from eventvec.errors import ConfigError
 from eventvec.options import accepts, as_table, descriptions, gather, option_types, those_of, within
-from eventvec.tables.read_options import GROUPS, Cuts, TableFormat
+from eventvec.tables.read_options import GROUPS, Columns, Cuts, Storage, TableFormat
 from eventvec.training import FitOptions
 from eventvec.updating import UpdateOptions
 
@@ -71,6 +71,7 @@ def test_the_signature_shows_the_fields_after_the_other_arguments() -> None:
     ("function", "kinds"),
     [
         (ev.read, GROUPS),
+        (ev.features, (Columns, Cuts, TableFormat, Storage)),
         (ev.fit, (FitOptions,)),
         (ev.fine_tune, (FitOptions,)),
         (ev.update, (UpdateOptions, TableFormat)),

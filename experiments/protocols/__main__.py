@@ -14,11 +14,11 @@ import torch
 import eventvec as ev
 from eventvec import files
 from eventvec.dataset import repeated
-from eventvec.embedding import encode
+from eventvec.embedding import encode, with_moment
 from eventvec.encoders import Handcrafted
 from eventvec.evaluation import measure
-from eventvec.evaluation.features import bounded, with_moment
 from eventvec.evaluation.folds import group_codes
+from eventvec.evaluation.handcrafted_sets import bounded
 from eventvec.evaluation.models import Job, decided, lightgbm
 from eventvec.evaluation.resampled_scores import replicates
 from eventvec.evaluation.stacking import heads_of, stacked

@@ -14,7 +14,7 @@ from eventvec.embedding import encode
 from eventvec.encoders import Aggregates
 from eventvec.errors import ConfigError
 from eventvec.evaluation import score_features
-from eventvec.evaluation.features import handcrafted_features
+from eventvec.evaluation.handcrafted_sets import handcrafted_features
 from eventvec.evaluation.result import Evaluation
 from eventvec.sequences import Array
 from eventvec.statistics import Scores

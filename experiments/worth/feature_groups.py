@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from eventvec.evaluation import score_features
-from eventvec.evaluation.features import handcrafted_features
+from eventvec.evaluation.handcrafted_sets import handcrafted_features
 from experiments.command_line import Row
 from experiments.worth.halves import Problem
 

@@ -31,7 +31,7 @@ from eventvec.parts import register
 from eventvec.predicting.event_surprise import surprise
 from eventvec.predicting.prediction import predict
 from eventvec.reporting import report
-from eventvec.runs import Run, card, load
+from eventvec.runs import Run, card, features, load
 from eventvec.schema import Schema
 from eventvec.searching import Index, read_index, search
 from eventvec.sequences import Sequences, join, searchsorted, stack
@@ -83,6 +83,7 @@ __all__ = [
     "encode",
     "encoders",
     "evaluate",
+    "features",
     "fine_tune",
     "fit",
     "forget",

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from eventvec import distributed
-from eventvec.dataset import Dataset, check_dataset
+from eventvec.dataset import Dataset, check_dataset, last_time, last_times
+from eventvec.encoders.handcrafted import MOMENT
 from eventvec.encoders.interface import Encoder, capabilities, check_encoder, evaluating, lineage_of
 from eventvec.encoders.joined import Joined
-from eventvec.errors import ConfigError, DataError, shown
+from eventvec.errors import ConfigError, DataError, refuse_masked, shown
 from eventvec.precision import Precision, matmul_precision
-from eventvec.sequences import Sequences
+from eventvec.sequences import Array, Sequences
 from eventvec.tables.embeddings import Embeddings
+from eventvec.tables.times import Instant, instant
 
 Progress = Callable[[int, int], None]
 EVENTS_PER_BATCH = 131_072
@@ -60,7 +64,8 @@ def embed(
     """
     check_encoder(encoder)
     check_dataset(data)
-    vectors = encode(encoder, data.sequences, events_per_batch=events_per_batch, precision=precision, progress=progress)
+    x = (with_moment(data) if capabilities(encoder).reads_moment else data).sequences
+    vectors = encode(encoder, x, events_per_batch=events_per_batch, precision=precision, progress=progress)
     if normalize:
         vectors = torch.nn.functional.normalize(vectors, dim=1)
     record = lineage_of(encoder)
@@ -68,7 +73,7 @@ def embed(
 
 
 def described_parts(encoder: Encoder) -> dict[str, Any]:
-    """Return the entry `parts` of the metadata of embeddings: where the vector of each part of an encoder stands.
+    """Return entries of the metadata of embeddings: the place of each part of an encoder in `parts`, and `names`.
 
     Args:
         encoder: Any encoder; the result is empty for one that is not `Joined`.
@@ -81,7 +86,8 @@ def described_parts(encoder: Encoder) -> dict[str, Any]:
     """
     if not isinstance(encoder, Joined):
         return {}
-    return {"parts": {name: list(place) for name, place in encoder.parts.items()}}
+    parts = {"parts": {name: list(place) for name, place in encoder.parts.items()}}
+    return {**parts, "names": list(encoder.names)} if encoder.names else parts
 
 
 def encode(
@@ -210,6 +216,60 @@ def _continued(encoder: Any, x: Sequences, events_per_batch: int) -> Iterator[tu
             state = encoder.state(part, None if state is None else state[:n])
             ends = x.lengths[rows]
             yield rows, encoder.read(state)
+
+
+def with_moment(data: Dataset, moment: Instant | Tensor | Array | None = None) -> Dataset:
+    """Return the data with each entity's moment of prediction as a static value, from which hand-crafted features read.
+
+    The moment is one time for all entities, or `(n,)` numbers in the unit of the column `time`. By default, it is the
+    time at which the events were cut: `until`, each entity's cutoff, or the earlier of the two. Without a cut, it is
+    the last event of the data, which must then be a whole table.
+    """
+    check_dataset(data)
+    x = data.sequences
+    if moment is None:
+        moments = _recorded(data)
+    elif isinstance(moment, Tensor | np.ndarray):
+        moments = _listed(data, moment)
+    else:
+        moments = _one(data, instant(data.schema, moment))
+    moments = moments.to(x.device)
+    if later := int(((last_times(x) > moments) & (x.lengths > 0)).sum()):
+        raise DataError(
+            f"{later:,} of {len(data):,} entities have events after the moment of prediction; "
+            "cut their histories there, with until= or cutoffs="
+        )
+    return replace(data, sequences=replace(x, static={**x.static, MOMENT: moments}))
+
+
+def _recorded(data: Dataset) -> Tensor:
+    """Return `(n,)` the times at which the data were cut, or the time of the last event."""
+    cuts = [] if data.moments is None else [torch.from_numpy(data.moments)]
+    if data.origin.until is not None:
+        cuts.append(_one(data, instant(data.schema, data.origin.until)))
+    if cuts:
+        return torch.stack(cuts).amin(0)
+    return _one(data, last_time(data.sequences) or 0)
+
+
+def _one(data: Dataset, moment: float) -> Tensor:
+    kind = torch.float64 if data.schema.time_kind == "float" else torch.int64
+    return torch.full((len(data),), moment, dtype=kind)
+
+
+def _listed(data: Dataset, moments: Tensor | Array) -> Tensor:
+    """Return one moment for each entity, which a caller gave."""
+    refuse_masked(moments, "the moments of prediction")
+    listed = moments.cpu().numpy() if isinstance(moments, Tensor) else moments
+    if listed.shape != (len(data),) or listed.dtype.kind not in "iuf":
+        raise ConfigError(
+            f"the moments of prediction must be {len(data)} numbers in the unit of the times, one for each entity, "
+            f"got {listed.dtype} of shape {listed.shape}"
+        )
+    if not np.isfinite(listed).all():
+        raise ConfigError(f"the moments of prediction must be finite, got {listed[~np.isfinite(listed)][0]}")
+    integers = listed.dtype.kind != "f" and data.schema.time_kind != "float"
+    return torch.from_numpy(listed.astype(np.int64 if integers else np.float64))
 
 
 def choose_device(name: torch.device | str) -> torch.device:

@@ -169,6 +169,7 @@ def test_a_type_that_does_not_fit_is_refused() -> None:
     ("command", "kinds"),
     [
         ("fit", (Columns, TableFormat, Cuts, StaticColumns)),
+        ("features", (Columns, Cuts, TableFormat)),
         ("embed", (Cuts, TableFormat)),
         ("predict", (Cuts, TableFormat)),
         ("surprise", (Cuts, TableFormat)),

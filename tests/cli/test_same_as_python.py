@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 import eventvec as ev
-from commands import answer, customer_labels, purchases
+from commands import answer, customer_labels, invoke, purchases
 
 DIFFERS = ("seconds", "threads", "events_per_second")
 """The entries of a run's files that depend on the machine and not on the data."""
@@ -176,6 +176,35 @@ def test_embed(files: Path, tmp_path: Path, arguments: tuple[str, ...], options:
         data = ev.read(str(events), schema=run.schema, **options)
         ev.write(tmp_path / "parts", ev.embed(run.encoder, data), wide=wide)
         assert_same_tables(tmp_path / "command", tmp_path / "parts")
+
+
+def test_features(files: Path, tmp_path: Path) -> None:
+    events, run = str(files / "events.parquet"), tmp_path / "features-run"
+    roles = ("--key", "customer", "--time", "when")
+    cut = {"cutoffs": str(files / "people.parquet"), "cutoff_column": "decided"}
+    cut_texts = ("--cutoffs", cut["cutoffs"], "--cutoff-column", "decided")
+    printed = answer("features", events, *roles, *cut_texts, "-o", tmp_path / "command", "--out", run)
+    z = ev.features(events, key="customer", time="when", **cut)
+    assert (printed["entities"], printed["features"]) == (60, z.shape[1])
+    assert pl.read_parquet(tmp_path / "command").equals(z.frame())
+    answer("features", events, "--run", run, "-o", tmp_path / "later", "--until", "2024-01-10", "--key-as", "who")
+    answer("embed", run, events, "-o", tmp_path / "embedded", "--until", "2024-01-10", "--key-as", "who")
+    ev.write(tmp_path / "call", ev.features(events, run=run, until="2024-01-10", key_as="who"))
+    for name in ("later", "embedded"):
+        assert pl.read_parquet(tmp_path / name).equals(pl.read_parquet(tmp_path / "call"))
+    for arguments, code, sentence in (
+        (("--run", run, "-o", files / "events.parquet"), 2, "is an input; name another file to write"),
+        (
+            ("--run", run, "--parts", "codes", "-o", tmp_path / "x"),
+            2,
+            "parts= (--parts) is given together with run= (--run)",
+        ),
+        ((*roles, "--parts", "code", "-o", tmp_path / "x"), 2, "there is no part 'code'; did you mean 'codes'"),
+        ((*roles, "--out", run, "-o", tmp_path / "x"), 1, "is not empty; choose a new folder"),
+    ):
+        result = invoke("features", events, *arguments)
+        assert (result.exit_code, sentence in " ".join(result.output.split())) == (code, True), result.output
+        assert not (tmp_path / "x").exists()
 
 
 def test_predict(files: Path, tmp_path: Path) -> None:

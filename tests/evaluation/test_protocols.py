@@ -13,8 +13,8 @@ import pytest
 import eventvec as ev
 from eventvec.encoders.aggregates import aggregate_features
 from eventvec.errors import ConfigError, DataError
-from eventvec.evaluation.features import handcrafted_features
 from eventvec.evaluation.folds import date_splits
+from eventvec.evaluation.handcrafted_sets import handcrafted_features
 from eventvec.evaluation.task import target
 
 N, MODELS = 80, {"models": ["logistic_regression"], "folds": 3}

@@ -15,7 +15,7 @@ import eventvec as ev
 from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.errors import ConfigError
 from eventvec.evaluation import suspicion
-from eventvec.evaluation.features import feature_texts
+from eventvec.evaluation.handcrafted_sets import feature_texts
 from eventvec.evaluation.suspicion import OPENING
 from eventvec.schema import Categorical, Numeric, Schema
 

@@ -23,7 +23,7 @@ TABLES = {
 HEADINGS = {
     "Start": ("demo", "doctor"),
     "Learn": ("labels", "fit", "compare", "tune"),
-    "Use": ("embed", "update", "predict", "surprise", "search", "export"),
+    "Use": ("features", "embed", "update", "predict", "surprise", "search", "export"),
     "Look": ("report", "influence", "card"),
     "Check": ("evaluate", "drift", "audit"),
 }

@@ -13,7 +13,7 @@ from eventvec.embedding import choose_device
 from eventvec.errors import ConfigError, nearest
 from eventvec.options import option_types, those_of
 from eventvec.schema import Schema
-from eventvec.tables import Fitting
+from eventvec.tables import Embeddings, Fitting
 from eventvec.tables.read_options import GROUPS, StaticColumns
 from eventvec.training.progress_bars import bar
 
@@ -43,7 +43,7 @@ def to_learn(table: Mapping[str, Any], seed: int, schema: Schema | None) -> Data
     return tables.attach(data, static.static, static.static_columns, fitting=fitting)
 
 
-def counts(data: Dataset) -> dict[str, int]:
+def counts(data: Dataset | Embeddings) -> dict[str, int]:
     """Return the number of entities, and of rows if entities have several, cut at several times."""
     entities = len(data) - (0 if data.moments is None else repeated(data.keys))
     return {"entities": entities} if entities == len(data) else {"entities": entities, "rows": len(data)}

@@ -19,7 +19,7 @@ from eventvec.tables.label_times import DECLINED
 FILES = "Events: Parquet file, folder, glob, CSV, or postgresql://…#table; several tables as cards=CARDS,app=APP."
 WRITTEN = "Parquet file to write, or a table: duckdb:///path.db#table, postgresql://…#table, delta:///folder."
 Full = Annotated[bool, typer.Option("--full", help="Print all tables and notes.")]
-NEVER_EMPTY = {"columns", "encoders", "methods", "models"}
+NEVER_EMPTY = {"columns", "encoders", "methods", "models", "parts"}
 """The lists that name at least one of what they list; others may be empty, as a list of columns may."""
 F = TypeVar("F", bound=Callable[..., Any])
 

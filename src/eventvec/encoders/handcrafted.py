@@ -75,6 +75,7 @@ class Handcrafted(nn.Module):
         ('time: recency', '2.398')
     """
 
+    reads_moment = True
     names: tuple[str, ...]
     dim: int
 

@@ -117,6 +117,7 @@ class Capabilities:
         sparse: Whether most numbers of a state are 0, so that stores keep the others with their places.
         stored_dim: k, which an encoder needs whose states stand beside those of others in `Joined`.
         at: Returns `(n, ..., dim)` from rows and encoded places, if the vectors depend on a place.
+        reads_moment: Whether it reads each row's moment of prediction, the static value `handcrafted.MOMENT`.
         joins: Whether it distinguishes the second of two joined rows from the first.
         events: The event encoder of an encoder.
         schema: What the columns mean that it reads.
@@ -135,6 +136,7 @@ class Capabilities:
     sparse: bool = False
     stored_dim: int | None = None
     at: Callable[[Sequences, Tensor], Tensor] | None = None
+    reads_moment: bool = False
     joins: bool = False
     events: nn.Module | None = None
     schema: Schema | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, cast
 
@@ -23,6 +23,7 @@ class Joined(nn.Module):
 
     Args:
         parts: The encoders by name, in the order of their vectors.
+        names: The name of each number of the vector, if all are features; files then have a column for each.
 
     Attributes:
         parts: The first place of each part in the vector, and the place after its last.
@@ -38,7 +39,7 @@ class Joined(nn.Module):
         {'learned': (0, 4), 'timing': (4, 11)}
     """
 
-    def __init__(self, parts: Mapping[str, Encoder]) -> None:
+    def __init__(self, parts: Mapping[str, Encoder], names: Sequence[str] = ()) -> None:
         super().__init__()
         if not parts:
             raise ConfigError("parts must name at least one encoder, got none")
@@ -50,7 +51,7 @@ class Joined(nn.Module):
             raise ConfigError(f"parts cannot have these names: {error.args[0]}; rename them") from error
         ends = list(accumulate((int(encoder.dim) for encoder in parts.values()), initial=0))
         self.parts = dict(zip(parts, pairwise(ends), strict=True))
-        self.dim = ends[-1]
+        self.dim, self.names = ends[-1], tuple(names)
         self.training = next(iter(parts.values())).training
 
     def forward(self, x: Sequences) -> Tensor:
@@ -74,6 +75,11 @@ class Joined(nn.Module):
     def sparse(self) -> bool:
         """Whether the states of a part are mostly 0."""
         return any(capabilities(encoder).sparse for encoder in self._each())
+
+    @property
+    def reads_moment(self) -> bool:
+        """Whether a part reads each row's moment of prediction."""
+        return any(capabilities(encoder).reads_moment for encoder in self._each())
 
     def read(self, state: Tensor) -> Tensor:
         """Return `(n, dim)` the vectors of states."""

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from eventvec import runs
 from eventvec.embedding import choose_device
+from eventvec.encoders.interface import capabilities
 from eventvec.engines.event_parts import event_file, parts_of
 from eventvec.engines.job import EngineOptions, Job, shards_for
 from eventvec.engines.local_engine import run_local
@@ -235,6 +236,12 @@ def _job(
     trained = runs.load(run)
     shards = engine.shards if state is None else number_of_stores(state, trained.id, engine.shards)
     options = ReadOptions.of(reading)
+    cut = options.cuts.until is not None or options.cuts.cutoffs is not None
+    if state is None and capabilities(trained.encoder).reads_moment and not cut:
+        raise ConfigError(
+            f"the features of run {trained.id} are as of a moment, and shards have no last event in common; name it: "
+            "until= or cutoffs= (--until, --cutoffs)"
+        )
     opened = open_table(events, trained.schema, options)
     source, key = opened.events.table, opened.requested.key
     if not source.files or not source.typed or not source.ordered:

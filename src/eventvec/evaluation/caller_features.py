@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import polars as pl
 
 from eventvec.errors import DataError, nearest, shown
 from eventvec.evaluation.joined_labels import Keyed, rows_among
 from eventvec.sequences import Array
 from eventvec.tables import read_table
+from eventvec.tables.embeddings import holds_embeddings
 from eventvec.tables.label_times import moments_of
 from eventvec.tables.sources import Tabular
 
@@ -21,6 +24,8 @@ def caller_features(
     """
     where = f"the table of features {shown(name)}"
     frame = read_table(table, table=where)
+    if isinstance(table, str | os.PathLike) and holds_embeddings(os.fspath(table)):
+        frame = frame.drop("last_time")  # of `features`
     key = key or z.schema.key_in(frame.columns)
     if key not in frame.columns:
         raise DataError(f"{where} has no column {shown(key)}, the key; {nearest(key, frame.columns)}")

@@ -11,14 +11,14 @@ import polars as pl
 
 from eventvec.answers import Answer
 from eventvec.dataset import Dataset, last_time, repeated
-from eventvec.embedding import encode
+from eventvec.embedding import encode, with_moment
 from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.errors import ConfigError, nearest, printable, shown
 from eventvec.evaluation.baselines import baselines
 from eventvec.evaluation.caller_features import caller_features
 from eventvec.evaluation.earlier_labels import earlier_labels
-from eventvec.evaluation.features import bounded, feature_texts, with_moment
+from eventvec.evaluation.handcrafted_sets import bounded, feature_texts
 from eventvec.evaluation.joined_labels import join_timed
 from eventvec.evaluation.leaks import (
     read_inclusively,

@@ -22,7 +22,7 @@ from eventvec.encoders.handcrafted import MOMENT
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.evaluation.caller_features import caller_features
 from eventvec.evaluation.earlier_labels import earlier_labels
-from eventvec.evaluation.features import bounded, feature_columns
+from eventvec.evaluation.handcrafted_sets import bounded, feature_columns
 from eventvec.evaluation.task import Target
 from eventvec.schema import FIRST, Categorical, Numeric, Schema, Vector
 from eventvec.sequences import Array
@@ -89,7 +89,7 @@ class Encoded:
     def features(self, rows: Rows) -> Block:
         """Return the vectors, as `Family` has them."""
         values = encode(self.encoder, rows.data.sequences).numpy()
-        names = getattr(self.encoder, "names", [""] * values.shape[1])
+        names = getattr(self.encoder, "names", ()) or [""] * values.shape[1]
         return values, feature_columns(rows.data.schema, names)
 
 

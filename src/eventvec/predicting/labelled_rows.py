@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from eventvec.dataset import Dataset, repeated, storage
+from eventvec.embedding import with_moment
 from eventvec.errors import ConfigError, shown
-from eventvec.evaluation.features import with_moment
 from eventvec.evaluation.inputs import column, positive
 from eventvec.evaluation.joined_labels import join_timed
 from eventvec.evaluation.task import Target, target

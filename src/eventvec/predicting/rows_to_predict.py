@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from eventvec.dataset import Dataset
+from eventvec.embedding import with_moment
 from eventvec.errors import ConfigError, DataError, listed, shown
-from eventvec.evaluation.features import with_moment
 from eventvec.predicting.event_predictor import Predictor
 from eventvec.predicting.families import STATIC, EarlierLabels, Rows, StaticValues
 from eventvec.predicting.frames import with_key

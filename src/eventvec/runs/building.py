@@ -17,9 +17,12 @@ from torch import Tensor, nn
 
 from eventvec.config import Table, build_method
 from eventvec.encoders.beside import BESIDE, Beside
+from eventvec.encoders.feature_parts import FEATURES, joined_features
+from eventvec.encoders.joined import Joined
 from eventvec.errors import CheckpointError, ConfigError, nearest
 from eventvec.methods.declarations import Method
 from eventvec.schema import Schema
+from eventvec.sequences import Sequences
 
 PREFIX = "beside."
 """The beginning of the names of tensors of the parts beside the learned one."""
@@ -122,6 +125,61 @@ def tensors_beside(parts: Mapping[str, Beside]) -> dict[str, Tensor]:
         ['beside.timing.mean', 'beside.timing.scale']
     """
     return {f"{PREFIX}{name}": each for name, each in nn.ModuleDict(dict(parts)).state_dict().items()}
+
+
+class Untrained(nn.Module):
+    """The method of a run of features, which has an encoder and nothing to train.
+
+    The number of features is stored with the tensors of the encoder, because another schema would change it.
+    """
+
+    width: Tensor
+
+    def __init__(self, encoder: Joined) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.register_buffer("width", torch.tensor([encoder.dim]))
+
+    def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
+        """Raise an error, because features have no weights."""
+        raise ConfigError("a run of features has no weights, so there is nothing to train")
+
+    def forward(self, batch: Sequences, rng: torch.Generator) -> Tensor:
+        """Raise an error, as `loss` does."""
+        return self.loss(batch, rng)
+
+
+def untrained(schema: Schema, sizes: Mapping[str, Mapping[str, int | None]]) -> Untrained:
+    """Return the method of a run of features.
+
+    Args:
+        schema: The schema of the run.
+        sizes: The arguments of each part besides the schema, see `encoders.feature_parts.FEATURES`.
+    """
+    return Untrained(
+        joined_features({name: FEATURES[name](schema, **sizes[name]) for name in FEATURES if name in sizes})
+    )
+
+
+def build_untrained(
+    path: Path, sizes: Mapping[str, Mapping[str, int | None]], schema: Schema, tensors: Mapping[str, Tensor]
+) -> Untrained:
+    """Return the method of a run of features with its tensors, after their shapes were compared."""
+    for name in sizes:
+        if name not in FEATURES:
+            raise CheckpointError(f"{path}/run.json is damaged: features: {nearest(name, FEATURES)}")
+    try:
+        with refusing_damage(path):
+            with torch.device("meta"):
+                shapes = untrained(schema, sizes).state_dict()
+            _check_weights(path, tensors, shapes)
+            method = untrained(schema, sizes)
+            method.load_state_dict(dict(tensors))
+            if int(method.width) != method.encoder.dim:
+                raise ValueError(f"it had {int(method.width):,} features, and schema.json gives {method.encoder.dim:,}")
+    except ConfigError as error:
+        raise CheckpointError(f"{path}/run.json is damaged: features: {error}") from error
+    return method
 
 
 @contextmanager

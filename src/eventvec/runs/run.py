@@ -31,7 +31,7 @@ from eventvec.files import path_only, write_text
 from eventvec.methods.declarations import Method, declared
 from eventvec.options import accepts, gather
 from eventvec.precision import Precision
-from eventvec.runs.building import PREFIX, build, build_beside, refusing_damage, tensors_beside
+from eventvec.runs.building import PREFIX, build, build_beside, build_untrained, refusing_damage, tensors_beside
 from eventvec.runs.model_card import Source, plain_scores, render_card
 from eventvec.runs.run_files import (
     check_parts,
@@ -68,7 +68,8 @@ class Run:
             training, and whether it has `finished`. `kept_epoch` is the epoch of the weights, if it was chosen, and
             `temperatures` has the number by which `predict` divides the logits of a label. If the method tries several
             settings, `tried` has the validation loss of each, and `chosen` is the one that was kept. For this run and
-            all before it that trained its encoder, `labels` and `holdouts`, see `lineage.Lineage`.
+            all before it that trained its encoder, `labels` and `holdouts`, see `lineage.Lineage`. A run of features
+            has the arguments of its parts in `features`.
         path: The run folder; None for a run in memory.
         notes: Sentences about what was counted or left out.
         beside: The encoders without weights whose vectors stand beside the learned one, by name; see
@@ -286,7 +287,7 @@ class Run:
             CheckpointError: If the folder holds files already, or another process writes it.
         """
         folder = path_only(path)
-        if not self.config:
+        if not self.config and "features" not in self.info:
             raise ConfigError(
                 f"the method {type(self.method).__name__} of run {self.id} has no name in configurations, so its "
                 "folder could not be loaded; put the method together from the parts of eventvec"
@@ -328,8 +329,9 @@ def finish(run: Run) -> Run:
     if (path := done.path) is not None:
         tensors = {**done.method.state_dict(), **tensors_beside(done.beside)}
         write_tensors(path / "model.safetensors", tensors, {})
-        card = render_card(done.config, done.schema, done.info, declared(done.method).card)
-        write_text(path / "README.md", card)
+        if done.config:
+            card = render_card(done.config, done.schema, done.info, declared(done.method).card)
+            write_text(path / "README.md", card)
         write_text(path / "run.json", json.dumps(done.info, indent=1))
         for checkpoint in path.glob("checkpoint*.safetensors"):
             checkpoint.unlink(missing_ok=True)
@@ -365,6 +367,11 @@ def load(path: Path | str) -> Run:
     check_parts(path, info.get("parts", {}))
     config, schema = read_config(path), read_schema(path)
     tensors, _ = read_tensors(path / "model.safetensors")
+    if sizes := info.get("features"):
+        features = build_untrained(path, sizes, schema, tensors).eval()
+        run = Run(features, schema, config, info, path)
+        attach_lineage(features.encoder, run.lineage)
+        return run
     beside = {name: tensors.pop(name) for name in list(tensors) if name.startswith(PREFIX)}
     method, parts = build(path, config, schema, tensors), build_beside(path, info.get("beside", {}), schema, beside)
     with refusing_damage(path):  # names and shapes fit; a tokenizer or a backbone may not

@@ -106,6 +106,7 @@ class _Finished(_Info):
     kept_epoch: PositiveInt = 1
     temperatures: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default_factory=dict)
     beside: dict[str, dict[str, NonNegativeInt | None]] = Field(default_factory=dict)
+    features: dict[str, dict[str, NonNegativeInt | None]] = Field(default_factory=dict)
 
 
 def read_info(path: Path) -> dict[str, Any]:

@@ -49,7 +49,8 @@ class Embeddings:
         metadata: The `fingerprint` of the events and their origin (`data`, see `Origin`); `until` if they were cut at a
             time. If eventvec trained the encoder, also the id of the `run`, and for this run and those before it the
             `labels` that they learned from and the `holdouts`, see `lineage.Lineage`. If the vectors have parts, the
-            place of each in `parts`. If `update` made them, the number of the `batch` in its state store.
+            place of each in `parts`; if their numbers are features, the `names` of these. If `update` made them, the
+            number of the `batch` in its state store.
         moments: `(n,)` the time of each vector, before which its events lie, in the unit of `Sequences`; None if the
             histories were not cut at a time each.
 
@@ -80,6 +81,7 @@ class Embeddings:
                 metadata about it.
 
         Raises:
+            ConfigError: If the key, or the column of cutoffs, is called like a feature.
             DataError: If there is not one vector for each entity, or a number is masked.
         """
         refuse_masked(vectors, "embeddings")
@@ -88,6 +90,7 @@ class Embeddings:
             raise DataError(
                 f"embeddings must have the shape ({len(data)}, dim), with a row for each entity, got {values.shape}"
             )
+        check_names(data, (lineage or {}).get("names", ()))
         x = data.sequences.to("cpu")
         metadata = {"fingerprint": data.fingerprint, **(lineage or {})}
         if data.origin.options:
@@ -145,6 +148,11 @@ class Embeddings:
         return {name: (int(start), int(end)) for name, (start, end) in self.metadata.get("parts", {}).items()}
 
     @property
+    def names(self) -> list[str]:
+        """The name of each number of the vectors, if they are features with a meaning; empty if they are not."""
+        return list(self.metadata.get("names", []))
+
+    @property
     def held_out(self) -> Array:
         """`(n,)` bool, true for entities that the encoder never saw in training.
 
@@ -158,14 +166,15 @@ class Embeddings:
     def arrow(self, *, wide: bool = False) -> pa.Table:
         """Return the table that `write` writes, with the columns of the key, `embedding`, `events` and `last_time`.
 
-        If histories were cut at a time each, the column of the cutoffs follows the key, under its own name.
+        If histories were cut at a time each, the column of the cutoffs follows the key, under its own name. Features
+        with names are always one column each, under these names.
 
         Args:
             wide: Whether there is one column for each dimension, `emb_000` and so on, instead of one of fixed-size
                 lists.
         """
         rows = row_columns(self.keys, self.schema, self.moments, self.origin)
-        columns = {**rows, **_vectors(self.values, wide), "events": pa.array(self.events)}
+        columns = {**rows, **_vectors(self.values, wide, self.names), "events": pa.array(self.events)}
         missing = np.isnan(self.last_time) if self.last_time.dtype.kind == "f" else self.last_time == NO_TIME
         columns["last_time"] = times.to_arrow(self.schema, self.last_time, missing)
         described = {"schema": json.loads(self.schema.to_json()), **self.metadata}
@@ -196,6 +205,17 @@ def never_seen(keys: pa.Array, runs: Sequence[Mapping[str, Any]]) -> Array:
         )
     fraction, seed = holdouts[0]
     return holdout_mask(keys, float(fraction), int(seed))
+
+
+def check_names(data: Dataset, names: Iterable[str]) -> None:
+    """Refuse names of features that the columns have that identify the rows of their file."""
+    moments = None if data.moments is None else data.moments[:0]
+    rows = row_columns(data.keys[:0], data.schema, moments, data.origin.options)
+    if taken := rows.keys() & set(names):
+        raise ConfigError(
+            f"the column {min(taken)!r} is called like a feature; give the key another name in the output with key_as= "
+            "(--key-as), or rename the column of cutoffs"
+        )
 
 
 def row_columns(
@@ -306,7 +326,7 @@ def read_embeddings(path: str | Path) -> Embeddings:
         rows = pl.DataFrame([texts(keys), *([] if moments is None else [pl.Series("moment", moments)])])
         if rows.n_unique() < len(rows):
             raise ValueError("rows are repeated")
-        values = _matrix(columns, len(keys))
+        values = _matrix(columns, len(keys), described.get("names"))
         z = Embeddings(keys, values, events, last_time, schema, described, moments)
         if not all(0 <= start < end <= values.shape[1] for start, end in z.parts.values()):
             raise ValueError("parts are not in the vectors")
@@ -335,7 +355,7 @@ def _joined(folder: Path) -> Embeddings:
 
 
 def holds_embeddings(path: str | Path) -> bool:
-    """Return whether a path is a file, a folder or the address of a table of embeddings that eventvec wrote."""
+    """Return whether a path is a file, a folder or the address of a table of embeddings or features of `write`."""
     file = Path(path)
     try:
         if (address := address_of(path)) is not None:
@@ -350,7 +370,7 @@ def holds_embeddings(path: str | Path) -> bool:
 
 
 def _has_vectors(names: Iterable[str]) -> bool:
-    return not {"embedding", vector_names(1)[0]}.isdisjoint(names)
+    return {"events", "last_time"} <= set(names)  # the columns of vectors may have any names
 
 
 def _stored(file: Path) -> tuple[dict[str, Any], pa.Table]:
@@ -364,10 +384,10 @@ def vector_names(dim: int) -> list[str]:
     return [f"emb_{place:0{digits}d}" for place in range(dim)]
 
 
-def _vectors(values: Array, wide: bool) -> dict[str, pa.Array]:
+def _vectors(values: Array, wide: bool, names: Sequence[str]) -> dict[str, pa.Array]:
     dim = values.shape[1]
-    if wide:
-        return {name: pa.array(values[:, place].copy()) for place, name in enumerate(vector_names(dim))}
+    if names or wide:
+        return {name: pa.array(values[:, place].copy()) for place, name in enumerate(names or vector_names(dim))}
     return {"embedding": pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).reshape(-1)), dim)}
 
 
@@ -381,11 +401,13 @@ def _last_times(data: Dataset) -> Array:
     return np.where(x.lengths.numpy() > 0, last, absent.astype(last.dtype))
 
 
-def _matrix(columns: Mapping[str, pa.Array], n: int) -> Array:
-    if "embedding" in columns:
+def _matrix(columns: Mapping[str, pa.Array], n: int, names: Sequence[str] | None) -> Array:
+    if names is not None:
+        values: Array = np.stack([columns[name].to_numpy() for name in names], axis=1)
+    elif "embedding" in columns:
         if not pa.types.is_fixed_size_list(kind := columns["embedding"].type):
             raise TypeError(f"embeddings are {kind}")
-        values: Array = columns["embedding"].flatten().to_numpy().reshape(n, kind.list_size)
+        values = columns["embedding"].flatten().to_numpy().reshape(n, kind.list_size)
         values = values.copy()  # torch needs writable memory
     else:
         values = np.stack([column.to_numpy() for name, column in columns.items() if name.startswith("emb_")], axis=1)

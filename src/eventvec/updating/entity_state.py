@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from eventvec.dataset import Dataset, last_times
 from eventvec.embedding import encode
 from eventvec.encoders.interface import Encoder, capabilities
+from eventvec.encoders.joined import Joined
 from eventvec.errors import ConfigError, DataError
 from eventvec.schema import KNOWN, Schema
 from eventvec.sequences import Array, Sequences, join
@@ -32,6 +33,7 @@ def choose_state(encoder: Encoder, data: Dataset, recent: int | None) -> States:
     Args:
         recent: The number of events, for an encoder without a state.
     """
+    _check_features(encoder, recent)
     exact, name = capabilities(encoder).continues, type(encoder).__name__
     if recent is None and not exact:
         raise ConfigError(
@@ -46,6 +48,19 @@ def choose_state(encoder: Encoder, data: Dataset, recent: int | None) -> States:
     else:
         states = RecurrentStates(cast(Updatable, encoder), data.sequences)
     return KnownStates(states, data.schema) if KNOWN in data.sequences.columns else states
+
+
+def _check_features(encoder: Encoder, recent: int | None) -> None:
+    """Refuse named features that would not be those of whole histories."""
+    if not isinstance(encoder, Joined) or not encoder.names:
+        return
+    ending = [name for name, part in encoder.encoders.items() if not capabilities(part).continues]
+    if ending and (recent is None or encoder.reads_moment or len(encoder.encoders) > 1):
+        raise ConfigError(
+            f"the features of {' and '.join(ending)} cannot continue from a stored state; make a run of parts that "
+            "can: aggregates (all of handcrafted but those that need the moment of prediction or all events, such as "
+            "recency, medians, slopes, distinct values, late and last events), timing or codes (--parts)"
+        )
 
 
 class Updatable(Encoder, Protocol):

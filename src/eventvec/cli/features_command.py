@@ -1,0 +1,48 @@
+"""The command that writes a table of features."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from eventvec import runs, tables
+from eventvec.cli import terminal
+from eventvec.cli.application import Output, Overwrite, command
+from eventvec.cli.event_inputs import counts
+from eventvec.cli.parameters import EventsArgument, Json, takes
+from eventvec.tables.addresses import public_name
+from eventvec.tables.read_options import Columns, Cuts, Storage, TableFormat
+from eventvec.training.progress_bars import bar
+
+
+@command
+@takes((runs.features, ("parts",)), Columns, TableFormat, Cuts, Storage)
+def features(
+    events: EventsArgument,
+    output: Output,
+    run: Annotated[
+        Path | None, typer.Option(help="Run of an earlier table (--out), whose columns the table gets.")
+    ] = None,
+    out_: Annotated[Path | None, typer.Option("--out", help="Run folder to write, for later tables.")] = None,
+    overwrite: Overwrite = False,
+    json_: Json = False,
+    **options: Any,
+) -> None:
+    """Write hand-crafted features of each entity as named columns, without training.
+
+    Example: `eventvec features events.parquet --key card --time when -o features.parquet`
+
+    As of the times of a table, with the columns of every later table fixed: `eventvec features events.parquet --key
+    card --time when --cutoffs labels.parquet --cutoff-column month --out features-run -o features.parquet`
+
+    Tomorrow: `eventvec features events.parquet --run features-run -o features.parquet`
+    """
+    tables.check_output(output, [events, run, options.get("cutoffs")], overwrite=overwrite)
+    with bar("computing") as tick:
+        z = runs.features(events, run=run, out=out_, progress=tick, **options)
+    terminal.notes(z.metadata["notes"])
+    tables.write(output, z, overwrite=overwrite)
+    shown = {**counts(z), "features": z.shape[1], "run": z.metadata["run"]}
+    terminal.show({"output": public_name(output), **shown}, json_)

@@ -1,0 +1,182 @@
+"""`features`: hand-crafted features, and those of other encoders without training, as a table with named columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eventvec.dataset import Dataset, last_time
+from eventvec.embedding import Progress
+from eventvec.encoders.feature_parts import AGGREGATES, FEATURES, HANDCRAFTED, WITHIN
+from eventvec.encoders.handcrafted import Handcrafted
+from eventvec.encoders.interface import capabilities
+from eventvec.encoders.joined import Joined
+from eventvec.encoders.running import RunningHandcrafted
+from eventvec.errors import CheckpointError, ConfigError, nearest, shown
+from eventvec.evaluation.handcrafted_sets import bounded
+from eventvec.files import path_only
+from eventvec.options import accepts, option_types
+from eventvec.runs.building import untrained
+from eventvec.runs.run import Run, load
+from eventvec.runs.run_files import may_begin, start
+from eventvec.schema import Schema
+from eventvec.tables import Embeddings, read, times
+from eventvec.tables.embeddings import check_names
+from eventvec.tables.read_options import Columns, Cuts, Storage, TableFormat
+from eventvec.tables.sources import Tabular
+
+
+@accepts(Columns, TableFormat, Cuts, Storage)
+def features(
+    events: Dataset | Tabular,
+    *,
+    parts: Sequence[str] | None = None,
+    run: Run | Path | str | None = None,
+    out: Path | str | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Embeddings:
+    """Return features of each entity, in columns with names, as of a moment.
+
+    The moment is that of `until` or of each row of `cutoffs`, and no event at or after it is read (with `inclusive`,
+    those at it are). Without a cut, it is the time of the last event of the table.
+
+    The result is what `embed` returns: `.frame()` is the table, `write` writes it, `evaluate` scores it. Its
+    `metadata["notes"]` are sentences about what was counted or left out.
+
+    Relations: A run that is written to `out` has the vocabularies, the names and what was fitted to the rows, so that
+    later tables have the same columns. It is an ordinary run: `Run.embed`, `embed_shards` and `update` make tables by
+    it. Parts that `update` continues exactly are `aggregates`, `timing` and `codes`.
+
+    Args:
+        events: The events, as `read` takes them, or a data set that was read.
+        parts: The features: handcrafted, aggregates, timing, codes or convolutions, one or several of them. By default,
+            handcrafted, which has those of aggregates and timing.
+        run: The run, or its folder, of an earlier call, which decides the columns.
+        out: The folder of a run to write.
+        progress: Called with the number of rows done and of all rows.
+        options: The fields of the dataclasses in `tables.read_options`: `Columns` (key, time, categorical, numeric and
+            others; none with `run`), `TableFormat` (time_format, order, ties, explode, key_as), `Cuts` (until, cutoffs,
+            cutoff_column, inclusive) and `Storage` (store).
+
+    Raises:
+        ConfigError: If a part is not known or has the features of another one, options contradict one another, or the
+            key is called like a feature.
+        DataError: If the events cannot be used.
+        CheckpointError: If `out` holds files already, or `run` cannot be loaded.
+
+    Example:
+        >>> import polars as pl
+        >>> import eventvec as ev
+        >>> events = pl.DataFrame({"card": [1, 1, 2, 2], "day": [1, 2, 1, 5], "paid": [0.5, 1.0, 2.0, 3.0]})
+        >>> plain = ev.Fitting(log=False)  # numbers as they are, not on a log scale
+        >>> table = ev.features(events, key="card", time="day", numeric=["paid"], fitting=plain, until=5).frame()
+        >>> table.columns[:3], table.select("card", "paid: max").rows()
+        (['card', 'time: events', 'time: distinct'], [(1, 1.0), (2, 2.0)])
+    """
+    if run is None:
+        chosen = _checked(parts)
+        if out is not None and not may_begin(path_only(out)):
+            raise CheckpointError(f"{out} is not empty; choose a new folder")
+        data = _read(events, options)
+        made = _made(data, chosen)
+        check_names(data, _names(made))
+        made = made if out is None else made.save(out)
+    else:
+        made = run if isinstance(run, Run) else load(run)
+        _check_given(made, parts, out, options)
+        data = made.read(events, **options)
+    z = made.embed(data, progress=progress)
+    return replace(z, metadata={**z.metadata, "notes": [*data.notes, *made.notes, *_moment_note(made, data)]})
+
+
+def _checked(parts: Sequence[str] | None) -> list[str]:
+    """Return the parts in the order of `FEATURES`, after a check."""
+    if isinstance(parts, str) or (parts is not None and not all(isinstance(name, str) for name in parts)):
+        raise ConfigError(f"parts must be a list of names, got {shown(parts)}; accepted: {', '.join(FEATURES)}")
+    chosen = [HANDCRAFTED] if parts is None else list(parts)
+    if not chosen:
+        raise ConfigError(f"parts must name at least one of {', '.join(FEATURES)}")
+    for name in chosen:
+        if name not in FEATURES:
+            raise ConfigError(f"there is no part {shown(name)}; {nearest(name, FEATURES)}")
+    for name, others in WITHIN.items():
+        if name in chosen and (repeated := [other for other in others if other in chosen]):
+            raise ConfigError(f"{name} has the features of {repeated[0]} already; leave {repeated[0]} out of parts")
+    return [name for name in FEATURES if name in chosen]
+
+
+def _check_given(run: Run, parts: Sequence[str] | None, out: Path | str | None, options: dict[str, Any]) -> None:
+    """Refuse a run that is not one of features, and what a run of features decides."""
+    if not _names(run):
+        raise ConfigError(f"run {run.id} has a trained encoder, and no features with names; its vectors: run.embed(…)")
+    given = {"parts": parts, "out": out, **{name: options.get(name) for name in option_types(Columns)}}
+    if twice := [name for name, value in given.items() if value is not None and value is not False]:
+        raise ConfigError(
+            f"{twice[0]}= (--{twice[0].replace('_', '-')}) is given together with run= (--run), an earlier run, which "
+            "has its parts, its columns and its folder; leave one of them out"
+        )
+
+
+def _read(events: Dataset | Tabular, options: dict[str, Any]) -> Dataset:
+    if not isinstance(events, Dataset):
+        return read(events, **options)
+    if given := [name for name, value in options.items() if value is not None]:
+        raise ConfigError(f"{given[0]} applies to a table, but the events are a data set already")
+    return events
+
+
+def _made(data: Dataset, parts: Sequence[str]) -> Run:
+    """Return a run of features, whose parts are fitted to the rows with events."""
+    sizes, notes = dict[str, dict[str, int | None]](), list[str]()
+    for name in parts:
+        sizes[name], note = _sizes(name, data.schema)
+        notes += [note] if note else []
+    method = untrained(data.schema, sizes)
+    x = data.sequences
+    rows = x[x.lengths > 0]
+    for part in method.encoder.encoders.values():
+        if callable(fit := getattr(part, "fit", None)):
+            fit(rows)
+    info = start(method, data, {}, 0, None)
+    trained = {"history": [], "steps": 0, "seconds": 0.0, "stopped": "no training", "usable": len(rows)}
+    info = {**info, "features": sizes, **trained, "finished": True}
+    return Run(method.eval(), replace(data.schema, static=()), {}, info, notes=tuple(notes))
+
+
+def _sizes(name: str, schema: Schema) -> tuple[dict[str, int | None], str]:
+    """Return the arguments of a part besides the schema, and a note if it is smaller than usual."""
+    if name == HANDCRAFTED:
+        encoder, note = bounded(Handcrafted, schema)
+        return {"values": encoder.values, "within": encoder.within}, note
+    if name == AGGREGATES:
+        running, note = bounded(RunningHandcrafted, schema)
+        return {"values": running.values, "within": running.within}, note
+    part: Any = FEATURES[name](schema)
+    if name == "codes":
+        return {"components": part.components, "terms": part.terms}, ""
+    if name == "convolutions":
+        return {"components": part.components, "window": part.encoder.window}, ""
+    return {}, ""
+
+
+def _names(run: Run) -> tuple[str, ...]:
+    encoder = run.method.encoder
+    return encoder.names if isinstance(encoder, Joined) else ()
+
+
+def _moment_note(run: Run, data: Dataset) -> list[str]:
+    """Return a note on the moment of prediction, if nobody named one and the features read it."""
+    last = last_time(data.sequences)
+    named = data.moments is not None or data.origin.until is not None
+    if last is None or named or not capabilities(run.encoder).reads_moment:
+        return []
+    moment = times.to_arrow(data.schema, np.array([last]), np.array([False]))[0]
+    return [
+        f"the features are as of {moment}, the time of the last event; for another moment give until= or cutoffs= "
+        "(--until, --cutoffs)"
+    ]
