@@ -136,16 +136,9 @@ class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             DataError: If the events, labels or features cannot be used, or there is one class only.
         """
         asked = Learning(
-            label,
-            False,
-            LabelTime(label_time, inclusive),
-            static,
-            weight,
-            earlier_labels,
-            features or {},
-            self.vector,
+            label, False, LabelTime(label_time, inclusive), static, weight, earlier_labels, features or {}, self.vector,
             self.network,
-        )
+        )  # fmt: skip
         learn_in_place(self, events, labels, asked)
         self.classes_ = np.array(self.predictor_.target.classes)
         return self
@@ -329,16 +322,9 @@ class EventRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             DataError: As for `EventClassifier.fit`, or if the label is text.
         """
         asked = Learning(
-            label,
-            True,
-            LabelTime(label_time, inclusive),
-            static,
-            weight,
-            earlier_labels,
-            features or {},
-            self.vector,
+            label, True, LabelTime(label_time, inclusive), static, weight, earlier_labels, features or {}, self.vector,
             self.network,
-        )
+        )  # fmt: skip
         learn_in_place(self, events, labels, asked)
         return self
 
