@@ -41,7 +41,20 @@ from pretended import DEVICE, Generator, Pretended
 WAITS = {
     **dict.fromkeys(("rtd", "supervised"), 0),
     **dict.fromkeys(
-        ("coles", "cross_order", "ocp", "ocp_biased", "pcl", "sop", "nsp", "cpc", "expclr", "expert_triplets"), 1
+        (
+            "coles",
+            "coles_paper",
+            "cross_order",
+            "ocp",
+            "ocp_biased",
+            "pcl",
+            "sop",
+            "nsp",
+            "cpc",
+            "expclr",
+            "expert_triplets",
+        ),
+        1,
     ),
     **dict.fromkeys(("cresp", "cresp_untargeted", "fclr", "cnp", "acnp", "acnp_cross", "metacde", "next_event"), 1),
     **dict.fromkeys(("entity_contrastive", "siamese", "ts2vec"), 1),

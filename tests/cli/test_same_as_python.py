@@ -348,7 +348,11 @@ def test_labels(files: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "options", "boosting"),
     [
-        (("--fractions", "1,0.5", "--no-label-time"), {"fractions": [1.0, 0.5], "label_time": "none"}, True),
+        (
+            ("--fractions", "1,0.5", "--folds", 2, "--no-label-time"),
+            {"fractions": [1.0, 0.5], "folds": 2, "label_time": "none"},
+            True,
+        ),
         (("--holdout", "--label-time", "late", "--seed", 3), {"holdout": True, "label_time": "late", "seed": 3}, False),
         (
             ("--group", "shop", "--folds", 3, "--label-time", "late"),

@@ -127,6 +127,10 @@ def calls(rng: Random) -> list[tuple[str, list[str]]]:
         ("fit", ["--events", events, "--from", rng.choice(("run", "coles")), "--out", "new-run"]),
         ("fit", ["--events", "events.parquet", *ROLES, "--method", "ocp", "--out", "run", "--resume", "--holdout",
                  "0.25"]),
+        ("fit", ["--events", events, *ROLES, "--labels", "labels.parquet", *label, "--no-label-time", "--time-budget",
+                 "1", "--out", "new-run"]),
+        ("features", [events, *ROLES, "-o", written, *store,
+                      *rng.choice(((), ("--out", "new-run"), ("--parts", "aggregates,codes")))]),
         ("embed", [run, events, "-o", written, *store]),
         ("embed", ["hostile-run", "hostile.parquet", "-o", out]),
         ("embed", ["run", "events.parquet", "--cutoffs", "months.parquet", "--cutoff-column", "month", "-o", out]),
@@ -191,7 +195,7 @@ def draw(rng: Random, valid: bool = False, secret: str = "", ends: bool = False)
         _change(rng, command, arguments)
     if secret:
         _plant(rng, arguments, secret)
-    if command in ("fit", "compare", "tune"):
+    if command in ("compare", "tune") or (command == "fit" and "--labels" not in arguments):
         arguments = ["absent.toml" if text == "fifo" else text for text in arguments]  # a configuration may be a pipe
         small = not any("encoder" in text or text in ("--from", "ocp,rtd") for text in arguments)
         arguments += ["--set", "encoder.dim=4"] if small and command == "fit" else []

@@ -324,10 +324,10 @@ def _check_output(call: Call) -> None:
     if "--help" in arguments:
         return
     output, out = _value(arguments, "-o", "--output"), _value(arguments, "--out")
-    if command in ("embed", "update") and output is not None:
+    if command in ("embed", "features", "update") and output is not None:
         z = ev.read_embeddings(output)
         check_finite(z)
-        if call.valid and "--cutoffs" not in arguments:
+        if call.valid and command != "features" and "--cutoffs" not in arguments:
             _check_vectors(z, arguments, output)
     elif command in ("predict", "surprise", "labels") and output is not None and address_of(output) is None:
         require(pq.ParquetFile(output).metadata.num_rows > 0, "the predictions are empty")
@@ -338,7 +338,10 @@ def _check_output(call: Call) -> None:
 
         onnx.checker.check_model(onnx.load(output), full_check=True)
     if command == "fit" and out is not None and "--dry-run" not in arguments:
-        require(ev.load(out).info["finished"], "the run has not finished")
+        if run_files.is_predictor(Path(out)):
+            ev.EventClassifier.load(out)
+        else:
+            require(ev.load(out).info["finished"], "the run has not finished")
 
 
 def _check_vectors(z: ev.Embeddings, arguments: list[str], output: str) -> None:

@@ -37,6 +37,7 @@ FIT = ("--set", "encoder.dim=4", "--set", "fit.batch_size=4", "--set", "fit.chec
 CALLS = {
     "fit": ("--events", "events.parquet", *ROLES, "--method", "ocp", *FIT, "--out", "out", "--resume"),
     "embed": ("run", "events.parquet", "-o", "out"),
+    "features": ("events.parquet", *ROLES, "-o", "out"),
     "update": ("run", "later.parquet", "--state", "state.db", "-o", "out"),
     "evaluate": (
         "z.parquet", "labels.parquet", "--label", "label", "--no-label-time", "--events", "events.parquet", "--folds",
