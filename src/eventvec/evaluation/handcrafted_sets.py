@@ -50,8 +50,9 @@ def bounded(kind: type[Sized], schema: Schema) -> tuple[Sized, str]:
     if encoder is whole:
         return encoder, ""
     inner = "" if isinstance(encoder, Aggregates) else f", and those of numbers within values of {encoder.within}"
+    name = "Aggregates" if kind is Aggregates else "Hand-crafted features"
     return encoder, (
-        f"{kind.__name__} features are of the {encoder.values} most frequent values of each categorical column{inner}: "
+        f"{name} are of the {encoder.values} most frequent values of each categorical column{inner}: "
         f"{encoder.dim:,} instead of {whole.dim:,}."
     )
 
