@@ -187,6 +187,8 @@ def test_features(files: Path, tmp_path: Path) -> None:
     z = ev.features(events, key="customer", time="when", **cut)
     assert (printed["entities"], printed["features"]) == (60, z.shape[1])
     assert pl.read_parquet(tmp_path / "command").equals(z.frame())
+    assert "run" not in answer("features", events, *roles, "-o", tmp_path / "alone")
+    assert pl.read_parquet(tmp_path / "alone").equals(ev.features(events, key="customer", time="when").frame())
     answer("features", events, "--run", run, "-o", tmp_path / "later", "--until", "2024-01-10", "--key-as", "who")
     answer("embed", run, events, "-o", tmp_path / "embedded", "--until", "2024-01-10", "--key-as", "who")
     ev.write(tmp_path / "call", ev.features(events, run=run, until="2024-01-10", key_as="who"))

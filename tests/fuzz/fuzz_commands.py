@@ -133,7 +133,8 @@ def _interrupt(rng: Random, call: Call, folder: Path, before: dict[str, str]) ->
         output = _value(call.arguments, "-o", "--output")
         # there may be no such entity any more, or the database that a store is of has changed by the output
         gone = "--forget" in call.arguments or (output and address_of(output) and "--store" in call.arguments)
-        can_repeat = call.valid and not gone
+        whole = "--labels" in call.arguments or call.command == "features"  # what appears at once is not written again
+        can_repeat = call.valid and not gone and not (whole and "--out" in call.arguments)
         again = Call(call.command, _resumed(call.arguments), can_repeat, call.secret)
         return _once(again, folder, snapshot(folder)) if call.command != "demo" else ACCEPTED
 
@@ -150,6 +151,8 @@ def _before_the_package(ended: Ended, number: int) -> bool:
 
 def _resumed(arguments: list[str]) -> list[str]:
     """Return the arguments with which the same command goes on after an interruption."""
+    if "--labels" in arguments:
+        return arguments
     further = {"fit": "--resume", "tune": "--resume", "card": "--overwrite"}.get(arguments[0])
     further = "--resume" if arguments[0] == "compare" and "--out" in arguments else further
     return [*arguments, *([further] if further and further not in arguments else [])]
@@ -262,7 +265,7 @@ def _may_change(command: str, arguments: list[str], done: bool) -> list[str]:
         allowed += [] if index is None else [_pattern(index)]
     if command == "card" and "--save" in arguments:
         allowed.append(_pattern(os.path.join(arguments[1], "README.md")))
-    if command == "fit" and out is not None:
+    if command in ("fit", "features") and out is not None:
         resumed = out in ("run", "runlink", "coles")  # a finished run is only loaded
         allowed.append(_pattern(out) + (r"/metrics\.jsonl" if resumed else FOLDERS))
     if command in ("compare", "demo", "tune") and out is not None:
