@@ -191,3 +191,37 @@ def test_models_that_add_no_likelihood_are_left_out(task):
     }[task]
     expected = sum(slow(i) for i in range(300))
     assert stacking._surprise(job, inside, [("line", "a")]) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("task", ["binary", "numeric"])
+def test_a_change_of_level_is_not_corrected_twice(task):
+    """A feature tells the time, from which on the level is another one; the models of the folds have not seen it."""
+    rng, n = np.random.default_rng(0), 1500
+    new = np.arange(n) >= 1100
+    x = np.stack([new, rng.normal(size=n)], 1).astype(float)
+    level = np.where(new, 0.2, 0.7)
+    y = (rng.random(n) < level) * 1 if task == "binary" else level + 0.1 * rng.normal(size=n)
+    job = Job(task, CLASSES[task], x, y, x[new], num_threads=1)
+    late = np.arange(n) >= 1200
+    folds = [(np.flatnonzero(~late & ~new), np.flatnonzero(late))]
+    together = stacked({"x": job}, folds=folds)
+    assert together.inside is not None
+    before = summed(task, together.inside.logits, together.weights, together.offset, late.sum())
+    assert abs(predicted(together, job).mean() - 0.2) < 0.03
+    assert abs(before.mean() - 0.2) > 0.1  # so the offset is not that of the folds
+
+
+@pytest.mark.parametrize("task", CLASSES)
+def test_given_weights_have_the_best_offset(task):
+    job = problem(task)
+    rng = np.random.default_rng(2)
+    logits = rng.normal(size=(300, 2, 3) if task == "multiclass" else (300, 2))
+    weights, offset = stacking._weights(job, logits, np.arange(300), np.array([0.3, 0.8]))
+    assert weights.tolist() == [0.3, 0.8]
+
+    def loss(shift: np.ndarray | float) -> float:
+        scores = offset + shift + 0.3 * logits[:, 0] + 0.8 * logits[:, 1]
+        return np.mean((job.y - scores) ** 2) if task == "numeric" else log_loss(job.y, probabilities(task, scores))
+
+    shifts = 0.05 * (np.concatenate([np.eye(3), -np.eye(3)]) if task == "multiclass" else np.array([1, -1]))
+    assert all(loss(shift) > loss(0.0) for shift in shifts)

@@ -119,6 +119,10 @@ def weighted(
 ) -> Stacked:
     """Return models, weighted by their predictions of the rows of inner folds and then trained on all rows.
 
+    If the folds hold out some of the rows only, because these are the latest, what is added to the weighted sum is
+    learned again from what the models that were trained on all rows say of them: the models of the folds have not seen
+    how labels changed in the meantime, and these have.
+
     Args:
         jobs: One job for each set of features, by name, with the same labels.
         results: What `out_of_fold` returned for each model.
@@ -141,6 +145,9 @@ def weighted(
         (family, head): trained(jobs[family], head, results[family, head]) if models is None else models[family, head]
         for family, head in weights
     }
+    if weights and len(rows) < len(job.y):
+        logits = [_logits(job.task, model.predict(jobs[cell[0]].x[rows])) for cell, model in used.items()]
+        _, offset = _weights(job, np.stack(logits, 1), rows, np.array([weights[cell] for cell in used]))
     return Stacked(job.task, used, weights, offset, inside)
 
 
@@ -239,8 +246,11 @@ def _logits(task: Task, predictions: Array) -> Array:
     return np.asarray(np.log(bounded / (1 - bounded)) if task == "binary" else np.log(bounded))
 
 
-def _weights(job: Job, inside: Array, rows: Array) -> tuple[Array, Array]:
-    """Return `(cells,)` weights of at least 0, and what is added to the sum, from `(n, cells, …)` logits."""
+def _weights(job: Job, inside: Array, rows: Array, given: Array | None = None) -> tuple[Array, Array]:
+    """Return `(cells,)` weights of at least 0, and what is added to the sum, from `(n, cells, …)` logits.
+
+    With given weights, only what is added is learned.
+    """
     from scipy.optimize import minimize, nnls  # type: ignore[import-untyped]
 
     y, counts = job.y[rows], np.ones(len(rows)) if job.weights is None else job.weights[rows]
@@ -248,7 +258,7 @@ def _weights(job: Job, inside: Array, rows: Array) -> tuple[Array, Array]:
     if job.task == "numeric":
         centre, roots = shares @ inside, np.sqrt(shares)
         mean = shares @ y
-        weights = nnls(roots[:, None] * (inside - centre), roots * (y - mean))[0]
+        weights = nnls(roots[:, None] * (inside - centre), roots * (y - mean))[0] if given is None else given
         return weights, np.asarray(mean - centre @ weights)
     cells, size = inside.shape[1], 1 if job.task == "binary" else job.classes
     logits = inside.reshape(len(y), cells, size)
@@ -263,8 +273,9 @@ def _weights(job: Job, inside: Array, rows: Array) -> tuple[Array, Array]:
         gradient = np.concatenate([np.einsum("nkc,nc->k", logits, error), error.sum(0)])
         return float(-(shares @ np.log(likely.clip(1e-300)))[0]), gradient
 
-    start = np.concatenate([np.full(cells, 1 / cells), np.zeros(size)])
-    bounds = [(0, None)] * cells + [(None, None)] * size
+    start = np.concatenate([np.full(cells, 1 / cells) if given is None else given, np.zeros(size)])
+    bounds: list[tuple[float | None, float | None]] = [(0, None)] * cells if given is None else [(w, w) for w in given]
+    bounds += [(None, None)] * size
     values = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
     values = values if values[:cells].any() else start
     return values[:cells], values[cells:] if size > 1 else values[cells]
