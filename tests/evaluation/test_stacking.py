@@ -49,7 +49,7 @@ def test_the_weights_are_the_best_of_a_grid(task):
 
     def loss(pair: tuple[float, float]) -> float:
         scores = offset + pair[0] * logits[:, 0] + pair[1] * logits[:, 1]
-        return log_loss(job.y[rows], probabilities(task, scores))
+        return log_loss(job.y[rows], probabilities(task, scores)) + sum(each**2 for each in pair) / (2 * len(rows))
 
     best = loss(tuple(weights))
     assert all(best <= loss(pair) + 1e-6 for pair in product(np.linspace(0, 2, 21), repeat=2))
@@ -65,7 +65,8 @@ def test_numbers_have_the_weights_of_least_squares():
 
     def loss(pair: tuple[float, float]) -> float:
         rest = job.y[rows] - inside @ np.array(pair)
-        return float(((rest - rest.mean()) ** 2).mean())
+        penalty = job.y[rows].var() * sum(each**2 for each in pair) / len(rows)
+        return float(((rest - rest.mean()) ** 2).mean() + penalty)
 
     assert all(loss(tuple(weights)) <= loss(pair) + 1e-9 for pair in product(np.linspace(0, 2, 21), repeat=2))
     assert offset == pytest.approx((job.y[rows] - inside @ weights).mean())
@@ -136,11 +137,12 @@ def test_constant_features_and_weights_of_rows_give_finite_predictions(task):
 
 
 def test_weights_of_rows_count_as_repeated_rows():
-    """Of the weights of the models, given the same predictions."""
+    """Of the weights of the models, given the same predictions, and so many rows that the penalty is nothing."""
     job, counts = problem(), np.random.default_rng(0).integers(1, 4, 300)
     logits = np.random.default_rng(1).normal(size=(300, 2)) + job.y[:, None]
-    one = stacking._weights(Job("binary", 2, job.x, job.y, job.test, weights=counts * 0.7), logits, np.arange(300))
-    rows = np.repeat(np.arange(300), counts)
+    every = np.tile(np.arange(300), 300)
+    one = stacking._weights(Job("binary", 2, job.x, job.y, job.test, weights=counts * 0.7), logits[every], every)
+    rows = np.repeat(every, counts[every])
     again = stacking._weights(Job("binary", 2, job.x, job.y, job.test), logits[rows], rows)
     np.testing.assert_allclose(one[0], again[0], atol=1e-4)
 
@@ -225,3 +227,12 @@ def test_given_weights_have_the_best_offset(task):
 
     shifts = 0.05 * (np.concatenate([np.eye(3), -np.eye(3)]) if task == "multiclass" else np.array([1, -1]))
     assert all(loss(shift) > loss(0.0) for shift in shifts)
+
+
+@pytest.mark.parametrize("task", CLASSES)
+def test_a_model_that_says_almost_the_same_of_all_rows_has_no_weight_of_a_hundred(task):
+    job = problem(task)
+    signal = np.stack([-job.x[:, 0], 0 * job.x[:, 0], job.x[:, 0]], 1) if task == "multiclass" else job.x[:, 0]
+    weights, _ = stacking._weights(job, 0.002 * signal[:, None], np.arange(300))
+    assert 0 <= weights[0] < 3
+    assert stacking._weights(job, 2 * signal[:, None], np.arange(300))[0][0] > 0.2
