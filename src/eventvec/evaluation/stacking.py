@@ -9,7 +9,7 @@ A model that adds nothing has the weight 0, and is not trained again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TypeAlias
 
@@ -119,9 +119,8 @@ def weighted(
 ) -> Stacked:
     """Return models, weighted by their predictions of the rows of inner folds and then trained on all rows.
 
-    If the folds hold out some of the rows only, because these are the latest, what is added to the weighted sum is
-    learned again from what the models that were trained on all rows say of them: the models of the folds have not seen
-    how labels changed in the meantime, and these have.
+    What is added to the weighted sum is learned again where folds are in time, see `levelled`, which the caller does
+    for a model that is `GIVEN`.
 
     Args:
         jobs: One job for each set of features, by name, with the same labels.
@@ -145,10 +144,23 @@ def weighted(
         (family, head): trained(jobs[family], head, results[family, head]) if models is None else models[family, head]
         for family, head in weights
     }
-    if weights and len(rows) < len(job.y):
-        logits = [_logits(job.task, model.predict(jobs[cell[0]].x[rows])) for cell, model in used.items()]
-        _, offset = _weights(job, np.stack(logits, 1), rows, np.array([weights[cell] for cell in used]))
-    return Stacked(job.task, used, weights, offset, inside)
+    together = Stacked(job.task, used, weights, offset, inside)
+    return together if any(head == GIVEN for _, head in used) else levelled(together, jobs)
+
+
+def levelled(together: Stacked, jobs: Mapping[str, Job]) -> Stacked:
+    """Return the models with what is added to their sum learned again, if folds held out some of the rows only.
+
+    These are the latest rows. It is learned from what the models that were trained on all rows say of them: the models
+    of the folds have not seen how labels changed in the meantime, and these have.
+    """
+    job, inside = next(iter(jobs.values())), together.inside
+    if not together.weights or inside is None or len(inside.rows) == len(job.y):
+        return together
+    rows, models = inside.rows, together.models
+    logits = [_logits(job.task, model.predict(jobs[cell[0]].x[rows])) for cell, model in models.items()]
+    _, offset = _weights(job, np.stack(logits, 1), rows, np.array([together.weights[cell] for cell in models]))
+    return replace(together, offset=offset)
 
 
 def predictions_inside(task: Task, results: Mapping[Cell, OutOfFold], folds: Sequence[Split]) -> Inside:
@@ -249,9 +261,10 @@ def _logits(task: Task, predictions: Array) -> Array:
 def _weights(job: Job, inside: Array, rows: Array, given: Array | None = None) -> tuple[Array, Array]:
     """Return `(cells,)` weights of at least 0, and what is added to the sum, from `(n, cells, …)` logits.
 
-    Each weight has half its square as a penalty, in nats, as by a standard normal prior: it costs a calibrated model next
-    to nothing, and no model that says almost the same of all rows gets a weight of a hundred. For numbers, a nat is the
-    squared error of a row over twice the variance of the label. With given weights, only what is added is learned.
+    Each weight has half its square as a penalty, in nats, as by a standard normal prior: it costs a calibrated model
+    next to nothing, and no model that says almost the same of all rows gets a weight of a hundred. For numbers, a nat
+    is the squared error of a row over twice the variance of the label. With given weights, only what is added is
+    learned.
     """
     from scipy.optimize import minimize, nnls  # type: ignore[import-untyped]
 

@@ -22,6 +22,7 @@ from eventvec.evaluation.stacking import (
     Stacked,
     criterion,
     heads_of,
+    levelled,
     needed,
     out_of_fold,
     predictions_inside,
@@ -177,7 +178,8 @@ def learn(lesson: Lesson, seed: int, deadline: float, progress: Progress | None 
     score, adds = worth(job, stack, every, {name: sets[name] for name in jobs})
     used = dict.fromkeys(part for name, _ in stack.models for part in sets[name])
     if NETWORK in used and lesson.network:
-        families[NETWORK] = lesson.network.trained(None, seed, seconds)
+        families[NETWORK] = network = lesson.network.trained(None, seed, seconds)
+        stack = levelled(stack, {**jobs, NETWORK: replace(job, x=network.features(lesson.rows)[0])})
     dropped = [part for part in dict.fromkeys(part for name in jobs for part in sets[name]) if part not in used]
     notes = [how]
     if skipped:
