@@ -191,11 +191,11 @@ def _by_length(problem: Problem, predicted: Array, counts: Array) -> Scores:
 
 def main() -> None:
     """Run the table that the command line names."""
-    kept = {"type": Path, "default": Path("protocol-runs"), "help": "the folder of predictions; a killed run resumes"}
+    folder = {"type": Path, "default": Path("protocol-runs"), "help": "the folder of predictions; a killed run resumes"}
     run(
         "protocols",
         {"table": table},
-        keep=kept,
+        keep=folder,
         only={"nargs": "+", "choices": list(PROBLEMS), "help": "protocols to run"},
     )
 

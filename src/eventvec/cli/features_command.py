@@ -44,5 +44,5 @@ def features(
         z = runs.features(events, run=run, out=out_, progress=tick, **options)
     terminal.notes(z.metadata["notes"])
     tables.write(output, z, overwrite=overwrite)
-    kept = {} if out_ is None else {"run": str(out_)}
-    terminal.show({"output": public_name(output), **counts(z), "features": z.shape[1], **kept}, json_)
+    run_folder = {} if out_ is None else {"run": str(out_)}
+    terminal.show({"output": public_name(output), **counts(z), "features": z.shape[1], **run_folder}, json_)
