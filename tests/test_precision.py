@@ -78,6 +78,17 @@ assert torch.backends.cuda.matmul.fp32_precision == "tf32"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_embedding_turns_tensorfloat32_of_cudnn_off_and_gives_it_back(monkeypatch):
+    encoder, seen = ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=4), []
+    x = ev.Sequences({"gap": torch.arange(3.0)}, torch.tensor([0]), torch.tensor([3]))
+    encoder.register_forward_hook(lambda *_: seen.append(torch.backends.cudnn.allow_tf32))
+    for before in (True, False):
+        monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", before)
+        ev.encode(encoder, x)
+        assert torch.backends.cudnn.allow_tf32 is before
+    assert seen == [False, False]
+
+
 def test_checking_onednn_changes_no_setting_and_draws_nothing():
     before = torch.get_float32_matmul_precision(), torch.get_rng_state()
     assert precision.onednn_agrees.__wrapped__() in (True, False)

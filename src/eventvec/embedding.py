@@ -17,7 +17,7 @@ from eventvec.encoders.handcrafted import MOMENT
 from eventvec.encoders.interface import Encoder, capabilities, check_encoder, evaluating, lineage_of
 from eventvec.encoders.joined import Joined
 from eventvec.errors import ConfigError, DataError, refuse_masked, shown
-from eventvec.precision import Precision, matmul_precision
+from eventvec.precision import Precision, exact_cudnn, matmul_precision
 from eventvec.sequences import Array, Sequences
 from eventvec.tables.embeddings import Embeddings
 from eventvec.tables.times import Instant, instant
@@ -139,7 +139,7 @@ def encode(
     done = 0
     in_parts = len(x) > 1 and capabilities(encoder).continues and _share_starts(x)
     parts = (_continued if in_parts else _whole)(encoder, x, events_per_batch)
-    with evaluating(encoder), torch.inference_mode(), matmul_precision(precision, device):
+    with evaluating(encoder), torch.inference_mode(), exact_cudnn(), matmul_precision(precision, device):
         for rows, z in parts:
             if len(z) != len(rows):
                 raise DataError(

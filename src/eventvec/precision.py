@@ -51,6 +51,26 @@ def float32_products(precision: Literal["highest", "medium"] | None) -> Iterator
             torch.set_float32_matmul_precision(before)
 
 
+@contextmanager
+def exact_cudnn() -> Iterator[None]:
+    """Let cuDNN compute in float32 inside the block, where by default it rounds products to 10 bits (TensorFloat-32).
+
+    Vectors of one history then agree to 1e-5 whether they were computed at once, in parts or on a CPU. Training stays
+    as torch has it. Nothing changes if torch's precisions were set device by device.
+    """
+    try:
+        before = torch.backends.cudnn.allow_tf32
+    except RuntimeError:  # torch 2.9 and later: there is no single answer
+        before = False
+    try:
+        if before:
+            torch.backends.cudnn.allow_tf32 = False
+        yield
+    finally:
+        if before:
+            torch.backends.cudnn.allow_tf32 = True
+
+
 def check_precision(precision: str, device: torch.device) -> None:
     """Refuse a precision that is unknown, or that the device does not compute in."""
     one_of("precision", precision, get_args(Precision))

@@ -301,15 +301,32 @@ def test_inputs_computed_under_autocast_are_accepted(small, name, gradient, monk
 
 
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("lengths", [[4, 0, 7, 1, 2], [3, 3], [0], []], ids=str)
-def test_the_code_for_cuda_equals_the_scan(lengths, cell):
-    """The code for CUDA is torch's own, which also runs on a CPU, only slower."""
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("lengths", [[4, 0, 7, 1, 2], [4, 0, 7, 6], [3, 3], [3, 3, 0], [0], []], ids=str)
+def test_the_code_for_cuda_equals_the_scan(lengths, whole, cell):
+    """The code for CUDA is torch's own, which also runs on a CPU, only slower; training mode has no part in it."""
     module, pack, values, h, c = packed(lengths, cell)
-    states, ends = routing._cudnn(module, values[pack.events], begin(module, pack, h, c), pack)
-    outputs = states[pack.places], *(end[pack.ranks] for end in ends)
-    expected, leaves = fast(module, pack, values, h, c), [values, h, c, *module.parameters()]
+    states, ends = routing._cudnn(module.eval(), values[pack.events], begin(module, pack, h, c), pack, whole)
+    outputs = states[pack.places], *(end[pack.ranks] for end in (ends if whole else ends[:1]))
+    expected, leaves = fast(module, pack, values, h, c, whole), [values, h, c, *module.parameters()]
     torch.testing.assert_close(outputs, expected, rtol=0, atol=1e-10)
     torch.testing.assert_close(gradients(outputs, leaves), gradients(expected, leaves), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "cell", "whole", "calls"),
+    [([4, 0, 7, 6], "gru", True, ["padded"]), ([4, 0, 7, 1, 1], "gru", True, ["packed"]),
+     ([4, 0, 7, 6], "lstm", True, ["packed"]), ([4, 0, 7, 6], "lstm", False, ["padded"]),
+     ([3, 3, 0], "lstm", True, ["padded"])],
+)  # fmt: skip
+def test_rows_are_padded_for_cuda_where_that_adds_little_work(lengths, cell, whole, calls, monkeypatch):
+    module, pack, values, h, c = packed(lengths, cell)
+    seen, run = [], getattr(torch, cell)
+    monkeypatch.setattr(
+        torch, cell, lambda x, *rest: seen.append("padded" if x.dim() == 3 else "packed") or run(x, *rest)
+    )
+    routing._cudnn(module, values[pack.events], begin(module, pack, h, c), pack, whole)
+    assert seen == calls
 
 
 @settings(max_examples=25, deadline=None)

@@ -164,7 +164,7 @@ def test_the_configuration_of_a_run_that_learned_a_panel_trains_another(tmp_path
     panel().write_parquet(tmp_path / "panel.parquet")
     run().save(tmp_path / "run")
     files = (str(tmp_path / "events.parquet"), str(tmp_path / "panel.parquet"))
-    ev.fine_tune(ev.load(tmp_path / "run"), *files, "y", epochs=1, out=tmp_path / "tuned")
+    ev.fine_tune(ev.load(tmp_path / "run"), *files, "y", epochs=1, out=tmp_path / "tuned", device="cpu")
     again = invoke("fit", tmp_path / "tuned" / "config.toml", "--out", tmp_path / "again")
     assert again.exit_code == 0, again.output
     weights = [list(ev.load(tmp_path / name).method.parameters()) for name in ("tuned", "again")]

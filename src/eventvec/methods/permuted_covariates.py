@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -19,11 +19,12 @@ from eventvec.sequences import Sequences
 from eventvec.views import Process, ShuffledParts, hold_out
 
 BATCH, BATCHES = 64, 20
+PARTS = ("encoder", "views", "targets", "temperature", "loss_of_targets")
+"""What `Targeted` has. From Python 3.12 on, `isinstance` of a protocol does not find the submodules of a module."""
 LITTLE = 0.05
 """The share of the range between floor and chance below which a difference is called small."""
 
 
-@runtime_checkable
 class Targeted(Protocol):
     """A method whose loss tells the observation at x* from those of other rows, by cosines over a temperature."""
 
@@ -105,7 +106,7 @@ def covariate_use(method: Targeted, x: Sequences, rng: torch.Generator) -> Covar
         >>> round(use.floor, 2), round(use.chance, 2)
         (2.23, 4.16)
     """
-    if not (isinstance(method, nn.Module) and isinstance(method, Targeted)):
+    if not (isinstance(method, nn.Module) and all(hasattr(method, name) for name in PARTS)):
         raise ConfigError(
             f"method must predict at x* and be trained by a contrastive loss, got {type(method).__name__}; accepted: "
             "TargetedCReSP, MetaCDE"

@@ -14,7 +14,7 @@ from eventvec.embedding import EVENTS_PER_BATCH, Progress, batches
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.methods.next_event import NextEvent
 from eventvec.options import accepts
-from eventvec.precision import matmul_precision
+from eventvec.precision import exact_cudnn, matmul_precision
 from eventvec.predicting.prediction import keyed_table
 from eventvec.runs import Run, check_run
 from eventvec.sequences import Sequences
@@ -90,7 +90,7 @@ def _parts(method: NextEvent, x: Sequences, progress: Progress | None) -> Tensor
     training, done = method.training, 0
     method.eval()
     try:
-        with torch.inference_mode(), matmul_precision("float32", device):
+        with torch.inference_mode(), exact_cudnn(), matmul_precision("float32", device):
             for rows in batches(x.lengths, EVENTS_PER_BATCH):
                 places = Sequences({}, begins[rows], x.lengths[rows]).flat()
                 parts[places] = method.surprise(events[rows]).cpu()

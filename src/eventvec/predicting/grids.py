@@ -16,6 +16,7 @@ from eventvec.encoders.interface import Encoder
 from eventvec.encoders.points import points_of
 from eventvec.errors import DataError
 from eventvec.methods import CNP
+from eventvec.precision import exact_cudnn
 from eventvec.schema import Numeric
 from eventvec.sequences import Sequences
 from eventvec.tables.prediction_places import Places
@@ -85,7 +86,7 @@ def encode_targets(
     done, training = 0, method.training
     try:
         predictor.eval()
-        with torch.inference_mode():
+        with torch.inference_mode(), exact_cudnn():
             for piece in batches(lengths + size + lengths * size // SHARE, PER_BATCH):
                 some = targets[piece]
                 part = replace(contexts[piece.to(device)], static={"targets": some.to(device)})

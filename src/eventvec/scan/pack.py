@@ -82,6 +82,17 @@ class Pack:
         return packed - torch.repeat_interleave(sizes.cumsum(0) - sizes, sizes, output_size=len(packed))
 
     @cached_property
+    def padded(self) -> Tensor:
+        """`(total,)` the place of each packed event in `(steps, active)` rows that are padded at their end."""
+        return self.rows + self.active * self._step
+
+    @cached_property
+    def _step(self) -> Tensor:
+        """`(total,)` the step of each packed event."""
+        step = torch.arange(len(self._sizes), device=self._sizes.device)
+        return step.repeat_interleave(self._sizes, output_size=len(self.rows))
+
+    @cached_property
     def _sizes(self) -> Tensor:
         """`sizes` on the device, which is not waited for."""
         return torch.tensor(self.sizes, dtype=torch.int64).to(self.order.device, non_blocking=True)
@@ -97,9 +108,7 @@ class Pack:
 
     def positions(self, starts: Tensor) -> Tensor:
         """Return `(total,)` the position of each packed event if row i's events are contiguous from `starts[i]`."""
-        sizes = self._sizes
-        step = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes, output_size=len(self.rows))
-        return starts[self.order][self.rows] + step
+        return starts[self.order][self.rows] + self._step
 
     def before(self, trace: Tensor, start: Tensor, chunk: Chunk) -> list[Tensor]:
         """Return, for each step of a chunk, the states `(rows, d)` before its events: the first ones, or a trace."""

@@ -1,7 +1,8 @@
 """GRU and LSTM over packed events, without work on padding, by the code that suits the batch.
 
-On CUDA, cuDNN runs on the same layout as a packed sequence. On a CPU, the arithmetic of `cells` runs, or torch's own
-kernel for what it is made for: see `kernel_rows`. Equations and weight layout are those of `torch.nn.GRU` and
+On CUDA, cuDNN runs: on padded rows if that is little more work, because its kernel that keeps weights on the chip
+takes no others, and else on the same layout as a packed sequence. On a CPU, the arithmetic of `cells` runs, or torch's
+own kernel for what it is made for: see `kernel_rows`. Equations and weight layout are those of `torch.nn.GRU` and
 `torch.nn.LSTM`.
 """
 
@@ -13,13 +14,13 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence
 
 from eventvec.scan import cells, layer, matmul
 from eventvec.scan.pack import Pack
 
 STEPS = 16  # up to which torch's GRU runs; its backward pass takes long for each step
 LARGE = 1 << 21  # numbers in all states of a layer, above which our own cells are faster
+PADDED = 2  # times as many events as there are, to which cuDNN may pad rows
 CALLS, ROWS = 4, 64  # calls of torch's kernel for one batch at most, and rows of each that are enough
 Cell = nn.GRU | nn.LSTM
 Parts = tuple[Tensor, ...]
@@ -76,7 +77,7 @@ def _scan(
     for cell, start in zip(stack, starts, strict=True):
         needed = all_states or cell is not stack[-1]
         if inputs.is_cuda:
-            inputs, end = _cudnn(cell, inputs, start, pack)
+            inputs, end = _cudnn(cell, inputs, start, pack, whole)
         elif not mixed and (rows := kernel_rows(cell, pack, whole)):
             inputs, end = _kernel(cell, inputs, start, pack, rows, needed)
         else:
@@ -128,10 +129,37 @@ def _weights(cell: Cell) -> layer.Weights:
     return kind, w_input, w_state, b_input, b_state
 
 
-def _cudnn(cell: Cell, inputs: Tensor, start: Parts, pack: Pack) -> tuple[Tensor, Parts]:
-    """Return one layer's states and ends from cuDNN, or from torch's code for packed sequences on a CPU."""
-    if not pack.active:
+def _cudnn(cell: Cell, inputs: Tensor, start: Parts, pack: Pack, whole: bool) -> tuple[Tensor, Parts]:
+    """Return one layer's states and ends from cuDNN, or from torch's code for it on a CPU.
+
+    c is missing where rows are padded, unless all have one length.
+    """
+    if not (n := pack.active):
         return start[0][:0], start
+    steps, equal = len(pack.sizes), pack.sizes[0] == pack.sizes[-1]
+    padded = equal or (steps * n <= PADDED * len(inputs) and not (whole and isinstance(cell, nn.LSTM)))
+    if not padded:
+        out, ends = _with_backward(cell, (inputs, torch.tensor(pack.sizes)), start, n)
+        return out, _with_empty(ends, start, pack)
+    values = inputs if equal else inputs.new_zeros(steps * n, inputs.shape[1]).index_copy(0, pack.padded, inputs)
+    out, ends = _with_backward(cell, (values.view(steps, n, -1),), start, n)
+    out = out.flatten(0, 1)
+    if equal:
+        return out, _with_empty(ends, start, pack)
+    last = (pack.lengths[:n] - 1) * n + torch.arange(n, device=out.device)
+    return out.index_select(0, pack.padded), _with_empty([out.index_select(0, last)], start, pack)
+
+
+def _with_backward(cell: Cell, values: tuple[Tensor, ...], start: Parts, n: int) -> tuple[Tensor, list[Tensor]]:
+    """Return torch's states and the last ones of padded or packed rows, from which gradients can be computed.
+
+    cuDNN keeps what its backward pass needs in training mode only, which says nothing else here: a cell has no dropout.
+    """
+    begin = tuple(part[None, :n].contiguous() for part in start)
+    kernel: Any = torch.lstm if isinstance(cell, nn.LSTM) else torch.gru
+    state = begin if isinstance(cell, nn.LSTM) else begin[0]
+    flags = (True, 1, 0.0, torch.is_grad_enabled(), False)  # biases, layers, dropout, training, both directions
+    is_packed = len(values) > 1
     with torch.autocast("cuda", enabled=False):  # cuDNN needs one type for inputs, states and weights
-        out, ends = _torch(cell, PackedSequence(inputs, torch.tensor(pack.sizes)), start, 0, pack.active)
-    return out.data, _with_empty(ends, start, pack)
+        out, *last = kernel(*values, state, cell._flat_weights, *flags, *(() if is_packed else (False,)))
+    return out, [part[0] for part in last]

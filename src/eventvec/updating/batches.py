@@ -24,6 +24,7 @@ from eventvec.embedding import described_parts
 from eventvec.encoders.interface import evaluating
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.options import accepts, at_least, gather_all, one_of
+from eventvec.precision import exact_cudnn
 from eventvec.runs import Run
 from eventvec.schema import KNOWN
 from eventvec.sequences import Array
@@ -166,7 +167,7 @@ def apply_batch(
     data = read if order.is_sorted() else read[order.cast(pl.Int64).to_numpy()]
     names = texts.gather(order).to_list()
     identity = batch_identity(data, Path(state).absolute().parent)
-    with evaluating(run.encoder):
+    with evaluating(run.encoder), exact_cudnn():
         states = choose_state(run.encoder, data, chosen.recent)
         with (
             opened(state, run.id, states.kind, vocabulary=run.schema.vocabulary, shard=shard) as store,
