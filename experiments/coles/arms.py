@@ -25,8 +25,13 @@ ARMS: Mapping[str, Table] = {
     "disjoint_segments": {"views": "disjoint_segments"},
     "shuffled_samples": {"views": "random_samples", "shuffle": True},
     "shuffled_slices": {"shuffle": True},
-    "random_negatives": {"negatives": "balanced_negatives"},
-    "distance_weighted": {"negatives": "distance_weighted_negatives"},
+    "random_negatives": {"negatives": {"name": "balanced_negatives"}},
+    "distance_weighted": {"negatives": {"name": "distance_weighted_negatives"}},
+    **{
+        f"{kind} {count}": {"negatives": {"name": f"{name}_negatives", "count": count}}
+        for kind, name in (("hard", "hard"), ("random", "random"), ("distance", "distance_weighted"))
+        for count in (2, 5, 9)
+    },
     "binomial_deviance": {"objective": {"name": "binomial_deviance"}},
     "histogram": {"objective": {"name": "histogram"}},
     "margin": {"objective": {"name": "margin"}},
@@ -79,7 +84,7 @@ def tables(config: Table, arm: str) -> Table:
             altered = {"dropout": 0.0, **altered, "shuffle": definition["shuffle"]}
         method["views"] = _views(config, definition.get("views", "random_slices"), overrides, altered)
     if name == "coles" and "negatives" in definition:
-        method["negatives"] = {"name": definition["negatives"]}
+        method["negatives"] = definition["negatives"]
     elif name == "coles":
         method["negatives"] = {"name": "hard_negatives", **config.get("negatives", {})}
     method |= {option: definition[option] for option in ("objective", "projection") if option in definition}

@@ -7,6 +7,7 @@ part of the labels of the fold.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from eventvec.encoders.interface import Encoder
 from eventvec.methods import Supervised
 from eventvec.schema import FIRST, Categorical
 from eventvec.sequences import Array
+from eventvec.training.loop import Progress
 from eventvec.views import VIEWS
 
 LEAST_PATIENCE, SHARE = 5, 0.1
@@ -52,7 +54,12 @@ def budget(settings: config.Table, events: int, whole: int, before: int) -> conf
 
 
 def train_on_labels(
-    encoder: Encoder, data: ev.Dataset, settings: config.Table, bounds: config.Table, seed: int
+    encoder: Encoder,
+    data: ev.Dataset,
+    settings: config.Table,
+    bounds: config.Table,
+    seed: int,
+    progress: Callable[[Supervised], Progress] | None = None,
 ) -> Supervised:
     """Return a network that is trained on labels.
 
@@ -62,12 +69,14 @@ def train_on_labels(
         settings: The table `[supervised]` or `[fine_tuning]` of a data set.
         bounds: The options of `fit` that bound the training, see `budget`.
         seed: The seed of the training.
+        progress: Returns what `fit` calls after each step, from the network that is trained.
     """
     views = config.build(settings["views"], VIEWS, "views") if "views" in settings else None
     method = Supervised(encoder, data.schema, "label", views, settings.get("batch_norm", False))
+    method = method.to(next(encoder.parameters()).device)
     options = {name: value for name, value in settings.items() if name not in NOT_OF_FIT} | bounds
     options["batch_size"] = min(options.get("batch_size", 64), max(2, len(data) // 2))
-    ev.fit(method, data, seed=seed, **options)
+    ev.fit(method, data, seed=seed, progress=progress and progress(method), **options)
     return method
 
 

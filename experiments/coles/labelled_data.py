@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import polars as pl
 import torch
 
 import eventvec as ev
@@ -39,8 +40,8 @@ def load(settings: config.Table, small: bool) -> Labelled:
     """Return a data set as its configuration names it; a small one has 240 labelled entities.
 
     Args:
-        settings: The table `[data]`: `name`, `label`, and perhaps `sets`, `group` and `test`, the share of the test
-            set (a tenth by default, as in the paper).
+        settings: The table `[data]`: `name`, `label`, and perhaps `sets`, `labelled`, the set whose labels are used
+            (all by default), `group` and `test`, the share of the test set (a tenth by default, as in the paper).
         small: Whether a fraction is enough.
     """
     name, label, group = settings["name"], settings["label"], settings.get("group")
@@ -53,6 +54,8 @@ def load(settings: config.Table, small: bool) -> Labelled:
         loader = getattr(private if hasattr(private, name) else datasets, name)
         data, labels = loader(settings["sets"]) if "sets" in settings else loader()
     labels = labels.drop_nulls(label)
+    if "labelled" in settings:
+        labels = labels.filter(pl.col("set") == settings["labelled"])
     joined = join_labels(data.keys, data.schema.key, labels, label, group=group)
     if small and oracle is None:
         data = data[torch.from_numpy(joined.positions[:SMALL_ENTITIES])]

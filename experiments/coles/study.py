@@ -79,7 +79,7 @@ class Study:
             for arm, seed in product(compared, seeds)
             if not self._raw_file(arm, seed).exists()
         ]
-        self._side_by_side(_embed, todo)
+        self.side_by_side(_embed, todo)
 
     def tune(self, networks: Iterable[str], seeds: Sequence[int], fractions: Sequence[float] = (1.0,)) -> None:
         """Train networks on labels with all seeds, folds and shares, side by side; what exists already is left out."""
@@ -89,9 +89,10 @@ class Study:
             for fold, rows in enumerate(self.split.training_parts(fraction))
             if not self._tuned_file(name, seed, rows).exists()
         ]
-        self._side_by_side(_tune, todo)
+        self.side_by_side(_tune, todo)
 
-    def _side_by_side(self, function: Any, todo: list[Any]) -> None:
+    def side_by_side(self, function: Any, todo: list[Any]) -> None:
+        """Call a function with the arguments of each job, in processes if the study is not small."""
         if self.small:
             for job in todo:
                 function(*job)
@@ -169,10 +170,10 @@ class Study:
         if file.exists():
             return np.asarray(np.load(file))
         if arm == "untrained":
-            encoder = self._new_encoder({}, self.data.schema, seed)
+            encoder = self.new_encoder({}, self.data.schema, seed)
         else:
             encoder = runs.load(self.run(arm, seed)).encoder
-        return _save(file, ev.encode(encoder.to(choose_device("auto")), self.data.sequences).numpy())
+        return save(file, ev.encode(encoder.to(choose_device("auto")), self.data.sequences).numpy())
 
     def peer(self, seed: int, epochs: int) -> Array:
         """Return `(n, dim)` the embeddings of pytorch-lifestream's CoLES, trained on the same events.
@@ -206,6 +207,8 @@ class Study:
         settings = {"from": {}, **self.config[SUPERVISED if name == SUPERVISED else "fine_tuning"]}
         if self.small:
             settings |= SMALL["fit"]
+        if name == CONTROL:
+            settings.pop("encoder_lr", None)  # a lower rate protects what was learned, and it has learned nothing
 
         def train(rows: Array, y: Array, predicted: Array) -> Array:
             file = self._tuned_file(name, seed, rows)
@@ -213,7 +216,7 @@ class Study:
                 return np.asarray(np.load(file))
             labelled = with_label(self.data, rows, y, len(self.split.target.classes))
             if name in (SUPERVISED, CONTROL):
-                encoder = self._new_encoder(settings.get("encoder", {}), labelled.schema, seed)
+                encoder = self.new_encoder(settings.get("encoder", {}), labelled.schema, seed)
             else:
                 arm = name.removesuffix(TUNED)
                 encoder = runs.load(self.run(settings["from"].get(arm, arm), seed)).encoder
@@ -221,11 +224,12 @@ class Study:
             trained_on = round((1 - validation_share(len(rows))) * self._total(rows))
             bounds = budget(settings, trained_on, self._total(self.split.folds[0][0]), before)
             method = train_on_labels(encoder.to(choose_device("auto")), labelled, settings, bounds, seed)
-            return _save(file, scores(method, self.data[torch.from_numpy(predicted)]))
+            return save(file, scores(method, self.data[torch.from_numpy(predicted)]))
 
         return train
 
-    def _new_encoder(self, settings: Table, schema: ev.Schema, seed: int) -> Any:
+    def new_encoder(self, settings: Table, schema: ev.Schema, seed: int) -> Any:
+        """Return the encoder of the study with random weights."""
         torch.manual_seed(seed)
         return build_encoder({**self.tables("coles")["encoder"], **settings}, schema)
 
@@ -276,17 +280,17 @@ class Study:
 
 
 @lru_cache(maxsize=1)
-def _study(name: str, keep: Path, small: bool) -> Study:
+def kept(name: str, keep: Path, small: bool) -> Study:
     """Return a study; a process that has several jobs of one data set reads it once."""
     return Study.of(name, keep, small)
 
 
 def _embed(name: str, keep: Path, small: bool, arm: str, seed: int) -> None:
-    _study(name, keep, small).raw(arm, seed)
+    kept(name, keep, small).raw(arm, seed)
 
 
 def _tune(name: str, keep: Path, small: bool, network: str, seed: int, fraction: float, fold: int) -> None:
-    study = _study(name, keep, small)
+    study = kept(name, keep, small)
     rows, left_out = study.split.training_parts(fraction)[fold], study.split.folds[fold][1]
     study.trainer(network, seed)(rows, study.split.labels(rows), np.concatenate([left_out, study.split.test]))
 
@@ -296,7 +300,7 @@ def unit(z: Array) -> Array:
     return np.asarray(z / np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-12))
 
 
-def _save(file: Path, values: Array) -> Array:
+def save(file: Path, values: Array) -> Array:
     """Return the values after writing them to a file, which appears whole or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(f".{os.getpid()}.npy")

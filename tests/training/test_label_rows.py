@@ -165,7 +165,7 @@ def test_the_configuration_of_a_run_that_learned_a_panel_trains_another(tmp_path
     run().save(tmp_path / "run")
     files = (str(tmp_path / "events.parquet"), str(tmp_path / "panel.parquet"))
     ev.fine_tune(ev.load(tmp_path / "run"), *files, "y", epochs=1, out=tmp_path / "tuned", device="cpu")
-    again = invoke("fit", tmp_path / "tuned" / "config.toml", "--out", tmp_path / "again")
+    again = invoke("fit", tmp_path / "tuned" / "config.toml", "--out", tmp_path / "again", "--device", "cpu")
     assert again.exit_code == 0, again.output
     weights = [list(ev.load(tmp_path / name).method.parameters()) for name in ("tuned", "again")]
     assert all(torch.equal(a, b) for a, b in zip(*weights, strict=True))
