@@ -56,7 +56,8 @@ def exact_cudnn() -> Iterator[None]:
     """Let cuDNN compute in float32 inside the block, where by default it rounds products to 10 bits (TensorFloat-32).
 
     Vectors of one history then agree to about 1e-5 whether they were computed at once, in parts or on a CPU, where
-    otherwise they differ by 1e-4 and more. Training stays as torch has it. Nothing changes if torch's precisions were set device by device.
+    otherwise they differ by 1e-4 and more. Training stays as torch has it. Nothing changes if torch's precisions were
+    set device by device.
     """
     try:
         before = torch.backends.cudnn.allow_tf32
