@@ -31,7 +31,11 @@ SAMPLERS = (
     "random_samples", "capped_samples", "disjoint_samples", "disjoint_segments", "rejection_slices", "coles",
 )  # fmt: skip
 NEGATIVES = ("random_negatives", "distance_weighted")
-COUNTED = tuple(f"{kind} {count}" for kind in ("random", "distance", "hard") for count in (2, 5, 9))
+COUNTED = {
+    2: ("random 2", "distance_weighted", "hard 2"), 5: ("random 5", "distance 5", "coles"),
+    9: ("random 9", "distance 9", "hard 9"),
+}  # fmt: skip
+"""Arms by the number of negatives for each row: random, distance-weighted and hard ones."""
 FINE_TUNED = tuple(f"{arm}{TUNED}" for arm in ("rtd", "cpc", "coles"))
 NEED_NO_TRAINING = ("event count", "untrained event mean")
 UNIT = ", unit length"
@@ -158,15 +162,15 @@ def negatives(small: bool, dataset: str, seeds: str, keep: str | None) -> list[R
     many random ones as positive pairs, 640.
     """
     study, runs = _study(dataset, keep, small), _seeds(seeds)
-    result = study.scores(_embeddings(study, COUNTED, runs))
+    result = study.scores(_embeddings(study, [arm for kinds in COUNTED.values() for arm in kinds], runs))
     rows = []
-    for arm in COUNTED:
-        hard = f"hard {arm.rpartition(' ')[2]}"
-        lead = paired(result.scores(hard, "cv"), result.scores(arm, "cv"))
-        rows.append({
-            **_row(study, arm, None, result, "cv"), "hard ahead": lead.mean, "ahead ±": lead.interval,
-            "clear": lead.clear,
-        })  # fmt: skip
+    for count, kinds in COUNTED.items():
+        for kind, arm in zip(("random", "distance-weighted", "hard"), kinds, strict=True):
+            lead = paired(result.scores(kinds[-1], "cv"), result.scores(arm, "cv"))
+            rows.append({
+                "negatives": count, "kind": kind, **_row(study, arm, None, result, "cv"),
+                "hard ahead": lead.mean, "ahead ±": lead.interval, "clear": lead.clear,
+            })  # fmt: skip
     return rows
 
 

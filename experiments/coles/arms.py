@@ -31,6 +31,7 @@ ARMS: Mapping[str, Table] = {
         f"{kind} {count}": {"negatives": {"name": f"{name}_negatives", "count": count}}
         for kind, name in (("hard", "hard"), ("random", "random"), ("distance", "distance_weighted"))
         for count in (2, 5, 9)
+        if (kind, count) not in (("hard", 5), ("distance", 2))  # those of `coles` and `distance_weighted`
     },
     "binomial_deviance": {"objective": {"name": "binomial_deviance"}},
     "histogram": {"objective": {"name": "histogram"}},
