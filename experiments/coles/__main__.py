@@ -31,11 +31,8 @@ SAMPLERS = (
     "random_samples", "capped_samples", "disjoint_samples", "disjoint_segments", "rejection_slices", "coles",
 )  # fmt: skip
 NEGATIVES = ("random_negatives", "distance_weighted")
-COUNTED = {
-    2: ("random 2", "distance_weighted", "hard 2"), 5: ("random 5", "distance 5", "coles"),
-    9: ("random 9", "distance 9", "hard 9"),
-}  # fmt: skip
-"""Arms by the number of negatives for each row: random, distance-weighted and hard ones."""
+KINDS, COUNTS = ("random", "distance", "hard"), (2, 5, 9)
+"""The negatives that are compared at equal numbers, hard ones last."""
 FINE_TUNED = tuple(f"{arm}{TUNED}" for arm in ("rtd", "cpc", "coles"))
 NEED_NO_TRAINING = ("event count", "untrained event mean")
 UNIT = ", unit length"
@@ -162,15 +159,15 @@ def negatives(small: bool, dataset: str, seeds: str, keep: str | None) -> list[R
     many random ones as positive pairs, 640.
     """
     study, runs = _study(dataset, keep, small), _seeds(seeds)
-    result = study.scores(_embeddings(study, [arm for kinds in COUNTED.values() for arm in kinds], runs))
+    compared = {(kind, count): arms.with_negatives(study.config, kind, count) for count in COUNTS for kind in KINDS}
+    result = study.scores(_embeddings(study, list(compared.values()), runs))
     rows = []
-    for count, kinds in COUNTED.items():
-        for kind, arm in zip(("random", "distance-weighted", "hard"), kinds, strict=True):
-            lead = paired(result.scores(kinds[-1], "cv"), result.scores(arm, "cv"))
-            rows.append({
-                "negatives": count, "kind": kind, **_row(study, arm, None, result, "cv"),
-                "hard ahead": lead.mean, "ahead ±": lead.interval, "clear": lead.clear,
-            })  # fmt: skip
+    for (kind, count), arm in compared.items():
+        lead = paired(result.scores(compared[KINDS[-1], count], "cv"), result.scores(arm, "cv"))
+        rows.append({
+            "negatives": count, "kind": kind, **_row(study, arm, None, result, "cv"),
+            "hard ahead": lead.mean, "ahead ±": lead.interval, "clear": lead.clear,
+        })  # fmt: skip
     return rows
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from eventvec.config import Table, arguments
+from eventvec.losses.negatives import DistanceWeightedNegatives, HardNegatives
 from eventvec.views import VIEWS
 
 CONFIGS = Path(__file__).parent / "configs"
@@ -31,7 +32,6 @@ ARMS: Mapping[str, Table] = {
         f"{kind} {count}": {"negatives": {"name": f"{name}_negatives", "count": count}}
         for kind, name in (("hard", "hard"), ("random", "random"), ("distance", "distance_weighted"))
         for count in (2, 5, 9)
-        if (kind, count) not in (("hard", 5), ("distance", 2))  # those of `coles` and `distance_weighted`
     },
     "binomial_deviance": {"objective": {"name": "binomial_deviance"}},
     "histogram": {"objective": {"name": "histogram"}},
@@ -68,6 +68,13 @@ def names() -> list[str]:
 def read(name: str) -> Table:
     """Return a data set's configuration."""
     return tomllib.loads((CONFIGS / f"{name}.toml").read_text())
+
+
+def with_negatives(config: Table, kind: str, count: int) -> str:
+    """Return the arm with so many negatives of a kind for each row, which may be one that other tables train too."""
+    hard = HardNegatives(**config.get("negatives", {})).count
+    trained = {("hard", hard): "coles", ("distance", DistanceWeightedNegatives.count): "distance_weighted"}
+    return trained.get((kind, count), f"{kind} {count}")
 
 
 def tables(config: Table, arm: str) -> Table:
