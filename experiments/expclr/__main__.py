@@ -11,10 +11,10 @@ from sklearn.decomposition import PCA
 
 from eventvec.evaluation import measure
 from experiments.command_line import Row, run
-from experiments.expclr.arms import FEATURES, UNTRAINED, Arm, file_name, vectors
+from experiments.expclr.arms import FEATURES, STEPS, UNTRAINED, Arm, file_name, vectors
 from experiments.expclr.problems import IN_UNITS, Name, Variant, problem, stay_aggregates
 from experiments.expclr.scores import CLASSIFIERS, Scored, correlation, explained, predicted, predictions, scored
-from experiments.expclr.settings import CHOSEN, FEW_LABELS, FEW_TRIALS, STAY_TRIALS, STAYS, TRIALS
+from experiments.expclr.settings import CHOSEN, FEW_LABELS, FEW_TRIALS, RATE_TRIALS, STAY_TRIALS, STAYS, TRIALS
 from experiments.jobs import side_by_side
 
 SEEDS = (0, 1, 2)
@@ -41,6 +41,35 @@ def choose(small: bool, keep: Path) -> list[Row]:
             "data": variant.name, "labels in training": variant.fraction, "trial": str(arm),
             "score": measure(of.task, of.y_test, values)[0], "seconds": of_arm["about"]["seconds"],
         })  # fmt: skip
+    return rows
+
+
+def rates(small: bool, keep: Path) -> list[Row]:
+    """Motion: ExpCLR at low rates and with more steps, beside no training and the features, then the best on the test.
+
+    The trials are scored on five training users, one seed. The untrained encoder is one of them. The best that was
+    trained is then scored on the nine test users, three seeds.
+    """
+    base = (Arm(FEATURES), Arm(UNTRAINED))
+    trials = (*base, *RATE_TRIALS[: 1 if small else None])
+    choosing, tested = Variant("hapt", choosing=True, small=small), Variant("hapt", small=small)
+    of, scores = problem(choosing), list[Scored]()
+    for trained in side_by_side(vectors, [(arm, choosing, 0, keep) for arm in trials]):
+        scores.append(scored(of, [predicted("linear", of, choosing, trained["training"], trained["test"])]))
+    best = trials[max(range(len(base), len(trials)), key=lambda place: scores[place].mean)]
+    on_test = _scores(((arm, tested) for arm in (*base, best)), keep)
+    final = [on_test[arm.method, tested]["linear"] for arm in (*base, best)]
+    rows = list[Row]()
+    for users, arms, values in (("choosing", trials, scores), ("test", (*base, best), final)):
+        of_features, of_untrained = values[:2]
+        rows += [
+            {
+                "users": users, "vectors": str(arm) if arm in RATE_TRIALS else arm.method,
+                "steps": (arm.steps or STEPS["hapt"]) if arm in RATE_TRIALS else 0, **_columns("linear", score),
+                **_columns("minus untrained", score - of_untrained), **_columns("minus features", score - of_features),
+            }
+            for arm, score in zip(arms, values, strict=True)
+        ]  # fmt: skip
     return rows
 
 
@@ -210,7 +239,7 @@ def _columns(name: str, score: Scored) -> Row:
 
 
 TABLES = {
-    "choose": choose, "hapt": hapt, "cause": cause, "features": features, "labels": labels,
+    "choose": choose, "rates": rates, "hapt": hapt, "cause": cause, "features": features, "labels": labels,
     "electric_devices": electric_devices, "icu": icu,
 }  # fmt: skip
 

@@ -28,7 +28,7 @@ Vectors: TypeAlias = dict[str, Any]
 """`training (n, d)`, `test (m, d)` and `about`, the steps and the seconds of the training."""
 BATCH_SIZE = 64
 STEPS = {"hapt": 920, "electric_devices": 920, "icu": 490}
-"""The number of steps of each training, rounded to whole passes over the training part: 7 to 13 of them."""
+"""The number of steps of a training if its arm names none, rounded to whole passes over the training part: 7 to 13."""
 LAYERS, WIDTH = 5, 32  # of the temporal convolution, whose receptive field is 125 steps
 RESIDUAL_WIDTH, STATE = 16, 64
 FEATURES, UNTRAINED = "the features alone", "untrained encoder"
@@ -43,12 +43,14 @@ class Arm:
         lr: The highest learning rate.
         encoder: `tcn`, `resnet` or `gru`.
         options: Further options of the method.
+        steps: The number of steps, that of the data set by default.
     """
 
     method: str
     lr: float = 0.005
     encoder: str = "tcn"
     options: dict[str, Any] = field(default_factory=dict)
+    steps: int | None = None
 
     def __str__(self) -> str:
         """Return the method and what it is trained with."""
@@ -114,7 +116,7 @@ def _trained(arm: Arm, of: Problem, variant: Variant, seed: int) -> tuple[Array,
         method = cast(Any, METHODS[arm.method](encoder, of, **arm.options))
         usable = int(method.usable(of.training.sequences).sum())
         per_epoch = max(usable // BATCH_SIZE, 1)
-        epochs = 1 if variant.small else round(STEPS[variant.name] / per_epoch)
+        epochs = 1 if variant.small else round((arm.steps or STEPS[variant.name]) / per_epoch)
         run = ev.fit(
             method, of.training, epochs=epochs, batch_size=min(BATCH_SIZE, usable), lr=arm.lr, seed=seed, validation=0,
             beside=(),
@@ -143,7 +145,7 @@ def _features(of: Problem, part: ev.Dataset) -> Array:
 def file_name(arm: Arm, variant: Variant) -> str:
     """Return the name of an arm's vectors on a problem, without what has no influence on the training."""
     reads = "labels" if arm.method in ("supervised", "semi-supervised") else ""
-    steps = f"{STEPS[variant.name]} steps"
+    steps = f"{arm.steps or STEPS[variant.name]} steps"
     parts = [variant.name, steps, str(arm).replace(":", ""), variant.features, "noise" if variant.noise else ""]
     parts += [f"{variant.fraction:g} of {reads} {variant.seed}"] if reads else []
     parts += ["choosing" if variant.choosing else "", "small" if variant.small else ""]

@@ -37,6 +37,12 @@ TRIALS: dict[str, tuple[Arm, ...]] = {
     "supervised": (*_grid("supervised"), Arm("supervised", 0.005, "resnet")),
 }  # fmt: skip
 """The trials on windows of motion, by method: the score was that of a linear classifier on five training users."""
+LONG = 5_000
+RATE_TRIALS = (
+    *(Arm("ExpCLR", lr, options=options) for lr in (3e-5, 1e-4, 3e-4) for options in (POSTER, {})),
+    *(Arm("ExpCLR", lr, options=POSTER, steps=LONG) for lr in (3e-5, 1e-4, 3e-4)),
+)
+"""The trials at low rates, some of them with five times the steps, on the same users."""
 FEW_TRIALS = (
     *_grid("supervised"), *_grid("semi-supervised"),
     Arm("semi-supervised", 0.0003, options={**POSTER, "added": 1.0}),
