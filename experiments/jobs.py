@@ -18,13 +18,17 @@ Result = TypeVar("Result")
 def side_by_side(function: Callable[..., Result], jobs: Sequence[tuple[Any, ...]]) -> list[Result]:
     """Return what a function returns for each job, in the order of the jobs, with a progress bar on standard error.
 
-    There are as many processes as cores, and each has one thread, so that results do not depend on the number of cores.
+    There are as many processes as cores, and each has one thread, so that results do not depend on the number of cores. A
+    single one is this process.
 
     Args:
         function: A function of a module, which a new process can import.
         jobs: The arguments of each call.
     """
     processes = min(len(jobs), os.cpu_count() or 1)
+    if processes == 1:
+        torch.set_num_threads(1)
+        return [function(*job) for job in track(jobs, "trainings", console=Console(stderr=True))]
     context = get_context("forkserver")  # it imports the package once, and new processes start from there
     context.set_forkserver_preload(["eventvec"])
     with ProcessPoolExecutor(processes, context, torch.set_num_threads, (1,)) as pool:
