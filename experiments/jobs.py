@@ -18,8 +18,8 @@ Result = TypeVar("Result")
 def side_by_side(function: Callable[..., Result], jobs: Sequence[tuple[Any, ...]]) -> list[Result]:
     """Return what a function returns for each job, in the order of the jobs, with a progress bar on standard error.
 
-    There are as many processes as cores, and each has one thread, so that results do not depend on the number of cores. A
-    single one is this process.
+    There are as many processes as cores, and each has one thread, so that results do not depend on the number of cores.
+    A single one is this process.
 
     Args:
         function: A function of a module, which a new process can import.

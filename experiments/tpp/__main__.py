@@ -18,7 +18,7 @@ from experiments.tpp.benchmarks import SEQUENCES, SETS, Benchmark, benchmark
 from experiments.tpp.discrimination import bag_of_words, fits, shares_of_others
 from experiments.tpp.full import full
 from experiments.tpp.published import ABLATIONS, BADGES, EARTHQUAKES, MIXED, OURS, TUNED, UNTUNED, Score
-from experiments.tpp.scores import Scored, found, perfect_reader, share_told_apart
+from experiments.tpp.scores import Scored, found, perfect_reader, share_told_apart, told_apart_by_others
 from experiments.tpp.sentences import parse
 from experiments.tpp.settings import LLAMA, SERIALISED, TRIALS, ablations, more_pairs, told_counterfeits, tuned, untuned
 from experiments.tpp.truth import History, holds
@@ -130,20 +130,17 @@ def counterfeits(small: bool, keep: Path) -> list[Row]:
             about = {"data": name, "exchanged": exchanged}
             rows.append({**about, "model": "perfect reader", **_told_apart(perfect_apart(data, exchanged), None)})
             for model, z in trained.items():
-                others = np.roll(z["query"], 1, 0)  # what tells real histories from counterfeits without a description
-                scores = (
-                    share_told_apart(query, z["key"], z[exchanged], z[f"{exchanged} differ"])
-                    for query in (z["query"], others)
-                )
+                read = z["query"], z["key"], z[exchanged], z[f"{exchanged} differ"]
+                scores = share_told_apart(*read), told_apart_by_others(*read)
                 rows.append({**about, "model": model, **_told_apart(*scores)})
     return rows
 
 
-def _told_apart(by_its_own: Scored, by_another: Scored | None) -> Row:
-    """Return the columns of scores with the description of the history and with that of another one."""
+def _told_apart(by_its_own: Scored, by_others: Scored | None) -> Row:
+    """Return the columns of scores with the description of the history and with those of all others."""
     return {
-        **_score("by its description", by_its_own), **_score("by another's", by_another),
-        **_score("difference", by_another and by_its_own - by_another),
+        **_score("by its description", by_its_own), **_score("by others'", by_others),
+        **_score("difference", by_others and by_its_own - by_others),
     }  # fmt: skip
 
 

@@ -52,9 +52,7 @@ class Scored:
 
 
 def found(query: Array, key: Array) -> tuple[Scored, Scored]:
-    """Return the mean reciprocal rank and Recall@5, where key i is the answer to query i, by cosine.
-
-    Ties share their ranks as in `eventvec.methods.retrieval.ranks`.
+    """Return the mean reciprocal rank and Recall@5, where key i is the answer to query i, by cosine, see `ranked`.
 
     Args:
         query: `(n, d)` embeddings of descriptions.
@@ -62,8 +60,8 @@ def found(query: Array, key: Array) -> tuple[Scored, Scored]:
 
     Example:
         >>> mrr, recall = found(np.eye(3), np.eye(3)[[0, 2, 1]])
-        >>> f"{mrr.value:.3f} {recall.value:.0f}"  # the ranks are 1, 2.5, 2.5
-        '0.600 1'
+        >>> f"{mrr.value:.3f} {recall.value:.0f}"  # the ranks are 1, 2 or 3, 2 or 3
+        '0.611 1'
     """
     q, k = (F.normalize(torch.from_numpy(np.asarray(z, np.float64)), dim=1) for z in (query, key))
     cosines = q @ k.T
@@ -75,49 +73,63 @@ def ahead(similarity: Tensor, true_similarity: Tensor) -> Array:
 
     Args:
         similarity: `(n, m)` the similarity of each candidate to each query.
-        true_similarity: `(n,)` that of the right one.
+        true_similarity: `(n,)` that of the right one, or `(n, m)` if each candidate has another.
 
     Example:
         >>> ahead(torch.tensor([[0.9, 0.5, 0.2]]), torch.tensor([0.5])).tolist()
         [[1.0, 0.5, 0.0]]
     """
-    excess = similarity - true_similarity[:, None]
+    excess = similarity - (true_similarity[:, None] if true_similarity.dim() == 1 else true_similarity)
     return ((excess > TIE) + 0.5 * (excess.abs() <= TIE)).double().numpy()
 
 
-def ranked(before: Array) -> tuple[Scored, Scored]:
-    """Return the mean reciprocal rank and Recall@5 from how far each candidate is ahead of the right one.
+def ranked(before: Array, k: int = 5) -> tuple[Scored, Scored]:
+    """Return the expected mean reciprocal rank and Recall@k if candidates that are level come in random order.
+
+    With a candidates ahead of the right one and f level with it, itself included, they are ``(H_{a+f} − H_a) / f``, H
+    the harmonic numbers, and ``(k − a) / f`` within 0 and 1. So models, bags and the perfect reader are scored alike.
 
     Args:
         before: `(n, n)` as from `ahead`; a row's own candidate is on the diagonal.
+        k: The greatest rank that counts for the recall.
 
     Example:
         >>> [f"{score.value:.2f}" for score in ranked(np.array([[0.5, 1.0], [0.0, 0.5]]))]
         ['0.75', '1.00']
     """
-    before = before - np.diag(before.diagonal())
-    rank = 1 + before.sum(1)
-    fewer = rank[:, None] - before
-    return _jackknife(lambda rank: 1 / rank, rank, fewer), _jackknife(lambda rank: (rank <= 5) * 1.0, rank, fewer)
+    others = before - np.diag(before.diagonal())
+    harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, len(before) + 1))])
+
+    def reciprocal(better: Array, level: Array) -> Array:
+        return np.asarray((harmonic[better + level] - harmonic[better]) / level)
+
+    def recalled(better: Array, level: Array) -> Array:
+        return np.asarray(((k - better) / level).clip(0, 1))
+
+    better, level = others == 1, others == 0.5
+    counts = better.sum(1), 1 + level.sum(1)
+    fewer = counts[0][:, None] - better, counts[1][:, None] - level
+    return _jackknife(reciprocal, counts, fewer), _jackknife(recalled, counts, fewer)
 
 
-def _jackknife(score: Callable[[Array], Array], whole: Array, fewer: Array) -> Scored:
+def _jackknife(
+    score: Callable[[Array, Array], Array], whole: tuple[Array, Array], fewer: tuple[Array, Array]
+) -> Scored:
     """Return the mean score of all queries.
 
     Args:
-        score: The score of numbers such as ranks.
-        whole: `(n,)` the number of each query.
-        fewer: `(n, n)` that of query i without candidate k.
+        score: The score of the numbers of candidates that are ahead and level.
+        whole: `(n,)` these numbers for each query.
+        fewer: `(n, n)` those of query i without candidate k.
     """
-    each, n = score(fewer), len(whole)
-    return Scored(float(score(whole).mean()), (each.sum(0) - each.diagonal()) / max(n - 1, 1))
+    each, n = score(*fewer), len(whole[0])
+    return Scored(float(score(*whole).mean()), (each.sum(0) - each.diagonal()) / max(n - 1, 1))
 
 
 def perfect_reader(fit: Array, k: int = 5) -> tuple[Scored, Scored]:
-    """Return the expected mean reciprocal rank and Recall@k of a reader that uses only the truth of descriptions.
+    """Return the mean reciprocal rank and Recall@k of a reader that uses only the truth of descriptions, see `ranked`.
 
-    The histories that a description fits are first, in random order, so that the expected reciprocal rank of its own
-    history among f of them is ``H_f / f``.
+    All histories that a description fits are level: the reciprocal rank of its own among f of them is ``H_f / f``.
 
     Args:
         fit: `(n, n)` whether description i fits history j; true on the diagonal.
@@ -127,11 +139,7 @@ def perfect_reader(fit: Array, k: int = 5) -> tuple[Scored, Scored]:
         >>> [score.value for score in perfect_reader(np.array([[True, True], [False, True]]))]
         [0.875, 1.0]
     """
-    number = fit.sum(1)
-    fewer = np.maximum(number[:, None] - fit, 1)  # the own history, on the diagonal, is never left out alone
-    harmonic = np.cumsum(1 / np.arange(1, len(fit) + 1))
-    reciprocal = _jackknife(lambda f: harmonic[f - 1] / f, number, fewer)
-    return reciprocal, _jackknife(lambda f: np.minimum(k / f, 1), number, fewer)
+    return ranked(0.5 * fit, k)
 
 
 def share_told_apart(query: Array, key: Array, counterfeits: Array, differ: Array) -> Scored:
@@ -152,6 +160,28 @@ def share_told_apart(query: Array, key: Array, counterfeits: Array, differ: Arra
     q, k, c = (F.normalize(torch.from_numpy(z[rows].astype(np.float64)), dim=-1) for z in (query, key, counterfeits))
     behind = 1 - ahead((c @ q[:, :, None])[:, :, 0], (q * k).sum(1))
     return mean_of((behind * differ[rows]).sum(1) / differ[rows].sum(1))
+
+
+def told_apart_by_others(query: Array, key: Array, counterfeits: Array, differ: Array) -> Scored:
+    """Return how often the description of another history is closer to a history than to a counterfeit of it.
+
+    That is the mean over all other descriptions, and what tells real histories from counterfeits without reading a
+    description of them. The arguments are those of `share_told_apart`.
+
+    Example:
+        >>> z = np.eye(2)
+        >>> told_apart_by_others(z, z, np.stack([z[::-1], z], 1), np.ones((2, 2), bool)).value
+        0.25
+    """
+    rows = np.flatnonzero(differ.any(1))
+    q, k, c = (
+        F.normalize(torch.from_numpy(z.astype(np.float64)), dim=-1) for z in (query, key[rows], counterfeits[rows])
+    )
+    cosines, n = c @ q.T, len(q)  # (rows, m, n)
+    behind = 1 - ahead(cosines.flatten(1), (k @ q.T).repeat(1, c.shape[1]))
+    by_description = (behind.reshape(cosines.shape) * differ[rows][..., None]).sum(1) / differ[rows].sum(1)[:, None]
+    own = by_description[np.arange(len(rows)), rows]
+    return mean_of((by_description.sum(1) - own) / (n - 1))
 
 
 def mean_of(each: Array) -> Scored:

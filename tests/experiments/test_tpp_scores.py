@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from experiments.tpp.scores import Array, Scored, found, mean_of, perfect_reader, share_told_apart
+from experiments.tpp.scores import Array, Scored, found, mean_of, perfect_reader, share_told_apart, told_apart_by_others
 
 from eventvec.methods.retrieval import score_retrieval
 
@@ -18,13 +18,25 @@ def embeddings(n: int, rng: np.random.Generator, noise: float = 1.0) -> tuple[Ar
     return shared + noise * rng.normal(size=(n, 6)), shared + noise * rng.normal(size=(n, 6))
 
 
-def test_scores_are_those_of_the_package() -> None:
+def test_scores_are_those_of_the_package_where_nothing_is_level() -> None:
     query, key = embeddings(40, RNG)
-    key[7] = key[3]  # a tie
     mrr, recall = found(query, key)
     expected = score_retrieval(torch.from_numpy(query), torch.from_numpy(key))
     assert mrr.value == pytest.approx(expected.mrr)
     assert recall.value == pytest.approx(expected.recall[5])
+
+
+def test_what_is_level_comes_in_random_order() -> None:
+    query, key = embeddings(12, RNG)
+    key[7] = key[5] = key[3]
+    scores, rng = found(query, key), np.random.default_rng(0)
+    cosine = query @ (key / np.linalg.norm(key, axis=1, keepdims=True)).T
+    orders = []
+    for _ in range(3000):
+        drawn = np.round(cosine, 6) + 1e-9 * rng.random(12)
+        orders.append([1 + (row > row[i]).sum() for i, row in enumerate(drawn)])
+    assert scores[0].value == pytest.approx((1 / np.array(orders)).mean(), abs=0.005)
+    assert scores[1].value == pytest.approx((np.array(orders) <= 5).mean(), abs=0.005)
 
 
 def test_the_jackknife_leaves_a_history_out_as_query_and_as_candidate() -> None:
@@ -73,3 +85,18 @@ def test_counterfeits_are_share_told_apart_by_cosine() -> None:
     assert score.value == pytest.approx(np.mean(each))
     assert len(score.without) == len(each) < 25
     assert mean_of(np.array(each)).half_width == pytest.approx(1.96 * np.std(each, ddof=1) / np.sqrt(len(each)))
+
+
+def test_counterfeits_are_told_apart_by_the_descriptions_of_all_others() -> None:
+    query, key = embeddings(9, RNG)
+    counterfeits, differ = RNG.normal(size=(9, 3, 6)), RNG.random((9, 3)) < 0.7
+    counterfeits[4, 1], differ[:], differ[6] = key[4], differ | np.eye(9, 3, dtype=bool), False
+    each = [
+        np.mean([
+            share_told_apart(query[[other]], key[[row]], counterfeits[[row]], differ[[row]]).value
+            for other in range(9) if other != row
+        ]) for row in range(9) if differ[row].any()
+    ]  # fmt: skip
+    score = told_apart_by_others(query, key, counterfeits, differ)
+    assert score.value == pytest.approx(np.mean(each))
+    assert len(score.without) == len(each)
