@@ -25,7 +25,7 @@ ORDER = (
     ("encoders",),
     ("methods",),
     ("config", "parts", "tables"),
-    ("labels",),
+    ("describing", "labels"),
     ("embedding", "statistics"),
     ("answers",),
     ("evaluation",),

@@ -21,6 +21,7 @@ from eventvec.auditing import audit
 from eventvec.comparing import compare
 from eventvec.config import build_method
 from eventvec.dataset import Dataset, Origin
+from eventvec.describing import describe
 from eventvec.embedding import embed, encode
 from eventvec.engines import Shards, embed_shards, forget_in_shards, update_shards
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
@@ -77,6 +78,7 @@ __all__ = [
     "card",
     "compare",
     "datasets",
+    "describe",
     "drift",
     "embed",
     "embed_shards",

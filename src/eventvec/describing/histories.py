@@ -1,0 +1,87 @@
+"""What templates of sentences read: a table of events, and one of histories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import torch
+
+from eventvec.dataset import Dataset
+from eventvec.schema import Schema
+from eventvec.sequences import Array
+
+WITHOUT_WORDS = ("(missing)", "(unknown)")
+"""What stands for codes that are no value; sentences leave them out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Histories:
+    """Histories as tables, and the words for their columns and codes.
+
+    Args:
+        events: One row per event, in order: `row` (the history), `place` (0 for its first event), `time` (microseconds
+            for calendar times), `since` (time since the first event), `gap` (time since the event before, null for the
+            first), `part` (0, 1 or 2: the third of the history's time), `late` (whether it lies in the second half of
+            the time), and the columns of the schema: codes in the user's words, and numbers.
+        rows: One row per history with events: `row`, `n` (its events) and `span` (the time from the first to the last).
+        schema: What the columns mean.
+        words: What stands for names of columns and for codes in sentences.
+        n: The number of histories with events.
+    """
+
+    events: pl.DataFrame
+    rows: pl.DataFrame
+    schema: Schema
+    words: Mapping[str, str]
+
+    @property
+    def n(self) -> int:
+        """The number of histories with events."""
+        return self.rows.height
+
+    @property
+    def codes(self) -> list[str]:
+        """The columns of codes whose values are known; those of hashed columns are not."""
+        return [field.name for field in self.schema.categorical if not field.buckets]
+
+    @property
+    def numbers(self) -> list[str]:
+        """The columns of numbers."""
+        return [field.name for field in self.schema.numeric]
+
+    def word(self, name: str) -> str:
+        """Return what stands for the name of a column."""
+        return self.words.get(name, name)
+
+    @staticmethod
+    def of(data: Dataset, words: Mapping[str, str]) -> Histories:
+        """Return the histories of a data set."""
+        x, schema = data.sequences.to("cpu"), data.schema
+        lengths = x.lengths
+        rows = torch.arange(len(x)).repeat_interleave(lengths)
+        begins = (lengths.cumsum(0) - lengths)[rows]
+        time = x.values("time")
+        columns: dict[str, Array | pl.Series] = {
+            "row": rows.numpy(), "place": (torch.arange(len(rows)) - begins).numpy(), "time": time.numpy(),
+        }  # fmt: skip
+        for field in schema.categorical:
+            if not field.buckets:
+                texts = [*WITHOUT_WORDS, *(words.get(value, value) for value in field.values)]
+                distinct = {text: place for place, text in enumerate(dict.fromkeys(texts))}  # words may join codes
+                places = np.array([distinct[text] for text in texts])[x.values(field.name).long().numpy()]
+                columns[field.name] = pl.Series(list(distinct), dtype=pl.Enum(list(distinct))).gather(places)
+        for numeric in schema.numeric:
+            columns[numeric.name] = pl.Series(x.values(numeric.name).double().numpy()).fill_nan(None)
+        first, last = pl.col("time").first().over("row"), pl.col("time").last().over("row")
+        since, span = pl.col("time") - first, last - first
+        events = pl.DataFrame(columns).with_columns(
+            since=since,
+            gap=pl.when(pl.col("place") > 0).then(pl.col("time").diff()),
+            part=(3 * since >= span).cast(pl.Int8) + (3 * since >= 2 * span).cast(pl.Int8),
+            late=2 * since >= span,
+        )
+        of_rows = events.group_by("row", maintain_order=True).agg(n=pl.len(), span=pl.col("since").last())
+        return Histories(events, of_rows, schema, words)
