@@ -294,6 +294,21 @@ def test_the_most_telling_sentences_come_first() -> None:
         assert share == pytest.approx(counts[sentence] / len(histories))
 
 
+@pytest.mark.parametrize(
+    ("days", "sentence"),
+    [
+        ([0, 1, 1, 1, 20], "Many events come in a burst early on."),
+        ([0, 1, 2, 3, 4, 20], "There is a long silence midway."),
+        ([0, 1, 2, 3, 4, 5], "The events come at steady intervals."),
+    ],
+)
+def test_facts_hold_at_their_very_bounds(days: list[int], sentence: str) -> None:
+    times = [dt.datetime(2024, 1, 1) + day * DAY for day in days]
+    told = Told(times, ["a"] * len(times), [1.0] * len(times))
+    assert holds(sentence, told)
+    assert sentence in described([told])["sentence"].to_list()
+
+
 EVENTS = st.lists(st.tuples(st.integers(0, 9), st.sampled_from("ab")), min_size=1, max_size=6)
 
 
