@@ -1,4 +1,4 @@
-"""Networks of the snooker study: trained on pairs of balls, asked whether two balls overlap at x*, and kept in a folder."""
+"""Networks of the snooker study: trained on pairs of balls, asked whether they overlap at x*, and kept in a folder."""
 
 from __future__ import annotations
 
