@@ -130,13 +130,14 @@ def physionet(small: bool) -> list[Row]:
     rows += _use(results["targeted"].use)
     features = {name: result.embedding for name, result in results.items()}
     rows += _deaths(stays, {"aggregates": icu_stays.aggregates(events), **features})
-    return with_epochs(rows, {name: settings.epochs for name, settings in chosen.items()})
+    return with_training(rows, chosen)
 
 
-def with_epochs(rows: list[Row], epochs: Mapping[str, int]) -> list[Row]:
-    """Return rows with the epochs that their model was trained for, 0 without training and nothing for opponents."""
-    trained_for = {**epochs, UNTRAINED: 0}
-    return [{**row, "epochs": trained_for.get(row["model"], "")} for row in rows]
+def with_training(rows: list[Row], settings: Mapping[str, Settings]) -> list[Row]:
+    """Return rows with the epochs and the rate that their model was trained with: 0 epochs without training."""
+    about = {name: {"epochs": each.epochs, "rate": each.lr} for name, each in settings.items() if name != UNTRAINED}
+    about[UNTRAINED] = {"epochs": 0, "rate": ""}
+    return [{**row, **about.get(row["model"], {"epochs": "", "rate": ""})} for row in rows]
 
 
 @cache
