@@ -1,7 +1,7 @@
 """Snooker: do two balls overlap at a given time? Table 3 and Figure 6b of Mathieu et al. 2021.
 
-Each method has networks without self-attention, as in the paper's table, and with two layers of it. On positions, both
-are trained in batches of two sizes, for equal numbers of steps.
+Each method has networks without self-attention, as in the paper's table, and with two layers of it. Contrastive ones
+are trained on positions in batches of two sizes, for equal numbers of steps.
 """
 
 from __future__ import annotations
@@ -38,9 +38,6 @@ from experiments.differences import Paired, paired
 from experiments.jobs import side_by_side
 from experiments.line_chart import Axis, Line, Panel
 
-SEEDS: dict[Looks, tuple[int, ...]] = {"positions": (0, 1, 2), "pictures": (0, 1)}
-BATCHES: dict[Looks, tuple[int, ...]] = {"positions": (64, 256), "pictures": (64,)}
-"""The batch sizes. A step on 256 rows of pictures takes 3.5 times as long as one on 64."""
 NAMES = {
     ("cresp", 0): "targeted CReSP", ("cresp", 2): "targeted CReSP", ("metacde", 0): "MetaCDE",
     ("cnp", 0): "CNP", ("cnp", 2): "ACNP", ("fclr", 0): "FCLR", ("fclr", 2): "untargeted CReSP",
@@ -49,11 +46,20 @@ NAMES = {
 """Methods and layers. MetaCDE weighs observations by their times alone, so attention has no place in it."""
 PAPER = {"cresp": (0.968, 0.001), "metacde": (0.877, 0.003), "cnp": (0.853, 0.005), "fclr": (0.856, 0.003)}
 """Accuracies on pictures without attention, over six networks, and the half-widths of their 95 % intervals."""
-SMALL: dict[Looks, tuple[tuple[str, int], ...]] = {
-    "positions": (("cresp", 0), ("cresp", 2), ("metacde", 0), ("fclr", 2), ("supervised", 0)),
-    "pictures": (("cresp", 0), ("cnp", 0)),
-}
-"""The networks of the small mode."""
+CONTRASTIVE = (("cresp", 0), ("cresp", 2), ("metacde", 0))
+Networks = tuple[Looks, int, Sequence[tuple[str, int]], tuple[int, ...]]
+"""What is observed, the batch size, methods and layers, and the seeds."""
+PLAN: tuple[Networks, ...] = (
+    ("positions", 64, tuple(NAMES), (0, 1, 2)),
+    ("positions", 256, CONTRASTIVE, (0, 1, 2)),
+    ("pictures", 64, CONTRASTIVE, (0, 1)),
+    ("pictures", 64, (("supervised", 0), ("supervised", 2)), (0,)),
+)
+"""The networks of the study. A step on 256 rows of pictures takes 3.5 times as long as one on 64."""
+SMALL: tuple[Networks, ...] = (
+    ("positions", 64, (*CONTRASTIVE, ("fclr", 2), ("supervised", 0)), (0,)),
+    ("pictures", 64, (("cresp", 0), ("cnp", 0)), (0,)),
+)
 
 
 def study(small: bool, keep: Path) -> tuple[list[Row], list[Panel]]:
@@ -68,13 +74,12 @@ def study(small: bool, keep: Path) -> tuple[list[Row], list[Panel]]:
 
 
 def arms(small: bool) -> list[Arm]:
-    """Return the networks of the study, or some with one seed and batch size."""
+    """Return the networks of the study, or some of them."""
     return [
         Arm(name, looks, layers, batch, seed)
-        for looks in SEEDS
-        for seed in SEEDS[looks][: 1 if small else None]
-        for batch in BATCHES[looks][: 1 if small else None]
-        for name, layers in (SMALL[looks] if small else NAMES)
+        for looks, batch, networks, seeds in (SMALL if small else PLAN)
+        for seed in seeds
+        for name, layers in networks
     ]
 
 
@@ -110,7 +115,7 @@ def _row(cell: Arm, runs: Sequence[Outcome], scored: Mapping[Arm, Sequence[Score
         "difference": _signed(ours.mean - paper[0], math.hypot(float(interval or math.nan), paper[1])) if paper else "",
         "CReSP ahead": _lead(replace(cell, name="cresp"), cell, scored),
         "attention adds": _lead(cell, replace(cell, layers=0), scored),
-        "batch adds": _lead(cell, replace(cell, batch=BATCHES[cell.looks][0]), scored),
+        "batch adds": _lead(cell, replace(cell, batch=PLAN[0][1]), scored),
         "of the networks": " ".join(decimal(float(run.test.mean())) for run in runs),
         "other pairs": float(np.mean([run.choosing.mean() for run in runs])),
         "loss": use.loss if use else "", "permuted": use.permuted if use else "",
@@ -124,11 +129,14 @@ def _score(right: Array, weights: Array) -> Scores:
 
 
 def _lead(a: Arm, b: Arm, scored: Mapping[Arm, Sequence[Scores]]) -> str:
-    """Return the lead of networks over others, nothing if the two are the same or one of them is not there."""
+    """Return the lead of networks over others, nothing if the two are the same or one of them is not there.
+
+    It has an interval if both sides have several networks.
+    """
     if a == b or a not in scored or b not in scored:
         return ""
     lead = paired(scored[a], scored[b])
-    return _signed(lead.mean, lead.interval if len(lead.runs) > 1 else math.nan)
+    return _signed(lead.mean, lead.interval if min(len(scored[a]), len(scored[b])) > 1 else math.nan)
 
 
 def _signed(value: float, half_width: float) -> str:
