@@ -53,7 +53,7 @@ PLAN: tuple[Networks, ...] = (
     ("positions", 64, tuple(NAMES), (0, 1, 2)),
     ("positions", 256, CONTRASTIVE, (0, 1, 2)),
     ("pictures", 64, CONTRASTIVE, (0, 1)),
-    ("pictures", 64, (("supervised", 0), ("supervised", 2)), (0,)),
+    ("pictures", 64, (("cnp", 0), ("fclr", 0), ("supervised", 0), ("supervised", 2)), (0,)),
 )
 """The networks of the study. A step on 256 rows of pictures takes 3.5 times as long as one on 64."""
 SMALL: tuple[Networks, ...] = (
