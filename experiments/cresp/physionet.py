@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, ClassVar, cast
@@ -32,6 +32,7 @@ from experiments.jobs import side_by_side
 
 SEED = 0
 STAYS, SMALL_STAYS = (3000, 700, 1500), (150, 60, 60)
+UNTRAINED = "untrained"
 REGULARISATION = (0.0001, 0.001, 0.01, 0.1)
 
 
@@ -67,7 +68,7 @@ class Settings:
 SETTINGS = {
     "targeted": Settings(), "acnp": Settings(head=GatedHead()), "cresp": Settings(),
     "acnp_cross": Settings(lr=0.005, epochs=32), "cnp": Settings(head=GatedHead(), lr=0.005, epochs=40),
-    "fclr": Settings(epochs=16), "untrained": Settings(),
+    "fclr": Settings(epochs=16), UNTRAINED: Settings(),
 }  # fmt: skip
 """The settings of each method, those first that take longest."""
 
@@ -128,7 +129,15 @@ def physionet(small: bool) -> list[Row]:
     rows = [row for task in tasks for row in _forecasts(task, results)]
     rows += _use(results["targeted"].use)
     features = {name: result.embedding for name, result in results.items()}
-    return rows + _deaths(stays, {"aggregates": icu_stays.aggregates(events), **features})
+    rows += _deaths(stays, {"aggregates": icu_stays.aggregates(events), **features})
+    return with_training(rows, chosen)
+
+
+def with_training(rows: list[Row], settings: Mapping[str, Settings]) -> list[Row]:
+    """Return rows with the epochs and the rate that their model was trained with: 0 epochs without training."""
+    about = {name: {"epochs": each.epochs, "rate": each.lr} for name, each in settings.items() if name != UNTRAINED}
+    about[UNTRAINED] = {"epochs": 0, "rate": ""}
+    return [{**row, **about.get(row["model"], {"epochs": "", "rate": ""})} for row in rows]
 
 
 @cache
@@ -141,7 +150,7 @@ def trained(name: str, settings: Settings, small: bool) -> Result:
     events, _ = _load(small)
     data = icu_stays.dataset(events.filter(part="training").drop("part"))
     method = build(name, data.schema, settings)
-    if name != "untrained":
+    if name != UNTRAINED:
         ev.fit(
             method, data, epochs=settings.epochs, batch_size=64, lr=settings.lr, warmup=settings.warmup, clip=1.0,
             validation=0.0, seed=SEED, progress=print_epoch,
@@ -166,7 +175,7 @@ def build(name: str, schema: ev.schema.Schema, settings: Settings) -> Any:
     points = PointEncoder(numbers, schema=schema, covariates=settings.covariates, observations=("value",))
     layers = 0 if name in ("cnp", "fclr", "acnp_cross") else settings.layers
     encoder = (CrossAttention if name == "acnp_cross" else SetEncoder)(points, settings.dim, layers)
-    if name in ("cresp", "fclr", "untrained"):
+    if name in ("cresp", "fclr", UNTRAINED):
         return CReSP(encoder, ShuffledParts(2, longest=settings.length // 2))
     targets = settings.targets[name == "targeted"]
     views = cast(ShuffledParts, CutStays(settings.length, targets, settings.later))

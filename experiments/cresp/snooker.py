@@ -1,198 +1,158 @@
-"""Snooker: do two balls overlap at a given time? Table 3 and Figure 6b of Mathieu et al. 2021."""
+"""Snooker: do two balls overlap at a given time? Table 3 and Figure 6b of Mathieu et al. 2021.
+
+Each method has networks without self-attention, as in the paper's table, and with two layers of it. Contrastive ones
+are trained on positions in batches of two sizes, for equal numbers of steps.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
-from torch import Tensor
 
 import eventvec as ev
-from eventvec.encoders.at_places import KernelMean
-from eventvec.encoders.heads import PlainHead
-from eventvec.encoders.points import Numbers, PointEncoder
-from eventvec.encoders.sets import SetEncoder
-from eventvec.methods import CReSP, MetaCDE, TargetedCReSP, cnp, covariate_use, fclr
-from eventvec.methods.permuted_covariates import CovariateUse
-from eventvec.sequences import Sequences
+from eventvec.sequences import Array
 from eventvec.statistics import Scores
-from eventvec.views import hold_out
+from eventvec.statistics.estimates import Estimate, decimal
+from eventvec.statistics.intervals import NORMAL
+from eventvec.statistics.resampling import resample
 from experiments.command_line import Row
-from experiments.cresp.pictures import Images, PictureDecoder
-from experiments.cresp.processes import Snooker, draw, snooker
+from experiments.cresp.processes import Snooker
+from experiments.cresp.snooker_networks import (
+    CONTEXTS,
+    LOOKS,
+    TEST,
+    TIMES,
+    Arm,
+    Looks,
+    Outcome,
+    crossing,
+    outcome,
+    pairs,
+)
+from experiments.differences import Paired, paired
 from experiments.jobs import side_by_side
 from experiments.line_chart import Axis, Line, Panel
 
-Looks = Literal["positions", "pictures"]
-LOOKS = 5  # of a context
-TEST_SEED, UNSEEN_SEED = 1, 2  # of the test pairs, and of those on which the use of x* is measured
-TIMES = torch.linspace(0, 1, 41)  # of the curve
-CONTEXTS = 50  # of the curve
-EPOCHS = {"positions": 66, "pictures": 33}
 NAMES = {
-    "cresp": "targeted CReSP", "metacde": "MetaCDE", "cnp": "CNP", "fclr": "FCLR",
-    "cresp_untargeted": "untargeted CReSP",
+    ("cresp", 0): "targeted CReSP", ("cresp", 2): "targeted CReSP", ("metacde", 0): "MetaCDE",
+    ("cnp", 0): "CNP", ("cnp", 2): "ACNP", ("fclr", 0): "FCLR", ("fclr", 2): "untargeted CReSP",
+    ("supervised", 0): "supervised", ("supervised", 2): "supervised",
 }  # fmt: skip
-PAPER = {"cresp": 0.968, "metacde": 0.877, "cnp": 0.853, "fclr": 0.856}  # on pictures
-TARGETED = (TargetedCReSP, MetaCDE)
+"""Methods and layers. MetaCDE weighs observations by their times alone, so attention has no place in it."""
+PAPER = {"cresp": (0.968, 0.001), "metacde": (0.877, 0.003), "cnp": (0.853, 0.005), "fclr": (0.856, 0.003)}
+"""Accuracies on pictures without attention, over six networks, and the half-widths of their 95 % intervals."""
+CONTRASTIVE = (("cresp", 0), ("cresp", 2), ("metacde", 0))
+Networks = tuple[Looks, int, Sequence[tuple[str, int]], tuple[int, ...]]
+"""What is observed, the batch size, methods and layers, and the seeds."""
+PLAN: tuple[Networks, ...] = (
+    ("positions", 64, tuple(NAMES), (0, 1, 2)),
+    ("positions", 256, CONTRASTIVE, (0, 1, 2)),
+    ("pictures", 64, CONTRASTIVE, (0, 1)),
+    ("pictures", 64, (("cnp", 0), ("fclr", 0), ("supervised", 0), ("supervised", 2)), (0,)),
+)
+"""The networks of the study. A step on 256 rows of pictures takes 3.5 times as long as one on 64."""
+SMALL: tuple[Networks, ...] = (
+    ("positions", 64, (*CONTRASTIVE, ("fclr", 2), ("supervised", 0)), (0,)),
+    ("pictures", 64, (("cresp", 0), ("cnp", 0)), (0,)),
+)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What one network showed.
-
-    Args:
-        accuracy: On the test pairs.
-        use: Whether the prediction uses x*, None for methods without a contrastive loss at x*.
-        curve: `(contexts, times)` the probability of overlap for one pair of balls, None for untargeted methods.
-    """
-
-    accuracy: float
-    use: CovariateUse | None
-    curve: np.ndarray[Any, Any] | None
-
-
-def study(small: bool) -> tuple[list[Row], list[Panel]]:
+def study(small: bool, keep: Path) -> tuple[list[Row], list[Panel]]:
     """Accuracy of "do the balls overlap at x*?", linear in the embedding of 5 looks: positions, or pictures."""
-    networks = {"positions": (0,) if small else (0, 1, 2), "pictures": (0,)}
-    jobs = [
-        (name, looks, seed, small)
-        for looks in ("pictures", "positions")
-        for name in NAMES
-        for seed in networks[looks]
-        if not (small and looks == "pictures" and name not in ("cresp", "cnp"))
+    each = arms(small)
+    outcomes = dict(zip(each, side_by_side(outcome, [(arm, small, keep) for arm in each]), strict=True))
+    test = pairs(small, TEST)
+    table, of_pairs = rows(outcomes), majority(test)
+    half_width = float(NORMAL * of_pairs.std(ddof=1) / math.sqrt(len(of_pairs)))
+    none = {"embedding": "none: majority label", "ours": float(of_pairs.mean()), "±": half_width}
+    return [dict.fromkeys(table[0], "") | none, *table], [_panel(outcomes, test)]
+
+
+def arms(small: bool) -> list[Arm]:
+    """Return the networks of the study, or some of them."""
+    return [
+        Arm(name, looks, layers, batch, seed)
+        for looks, batch, networks, seeds in (SMALL if small else PLAN)
+        for seed in seeds
+        for name, layers in networks
     ]
-    outcomes = dict(zip(jobs, side_by_side(outcome, jobs), strict=True))
-    test = _pairs(small, TEST_SEED)
-    rows: list[Row] = [_row("", "none: majority label", [majority(test)], len(test))]
-    lines = [Line("true", [(t, p) for t, p in zip(TIMES.tolist(), _overlaps(_crossing(test)).tolist(), strict=True)])]
-    for looks in networks:
-        for name in NAMES:
-            runs = [result for job, result in outcomes.items() if job[:2] == (name, looks)]
-            if not runs:
-                continue
-            paper = PAPER.get(name) if looks == "pictures" else None
-            rows.append(_row(looks, NAMES[name], [run.accuracy for run in runs], len(test), paper, runs[0].use))
-            if name == "cresp":
-                curves = np.concatenate([run.curve for run in runs if run.curve is not None])
-                points = list(zip(TIMES.tolist(), curves.mean(0).tolist(), strict=True))
-                lines.append(Line(looks, points, curves.std(0).tolist()))
-    title = f"Figure 6b: probability of overlap, {CONTEXTS} contexts of {LOOKS} looks (band: standard deviation)"
-    return rows, [Panel(title, Axis("time", (0, 0.2, 0.4, 0.6, 0.8, 1)), Axis("", (0, 0.5, 1)), lines)]
 
 
-def outcome(name: str, looks: Looks, seed: int, small: bool) -> Outcome:
-    """Return what a network showed that was trained on 3,000 pairs of balls.
-
-    Args:
-        name: Of the method.
-        looks: What is observed.
-        seed: Of the network and its training.
-        small: Whether to do a fraction of the work.
-    """
-    training, test, unseen = (_pairs(small, data_seed) for data_seed in (0, TEST_SEED, UNSEEN_SEED))
-    torch.manual_seed(seed)
-    method = _method(name, looks)
-    ev.fit(method, training, epochs=1 if small else EPOCHS[looks], batch_size=64, lr=0.002, seed=seed)
-    features = [_features(method, data, looks, data_seed) for data_seed, data in enumerate((training, test))]
-    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(*features[0])
-    use, targeted = None, isinstance(method, TARGETED)
-    if targeted:
-        use = covariate_use(method, unseen.sequences, torch.Generator().manual_seed(0))
-    return Outcome(float(model.score(*features[1])), use, _curve(method, model, test, looks) if targeted else None)
-
-
-def majority(data: ev.Dataset) -> float:
-    """Return the share of times at which each pair has its more frequent label: the accuracy without the time."""
+def majority(data: ev.Dataset) -> Array:
+    """Return `(pairs,)` the share of times at which a pair has its more frequent label: the accuracy without x*."""
     x, times = data.sequences, torch.linspace(0, 1, 201)
-    rows = torch.arange(len(x)).repeat_interleave(len(times))
-    overlap = Snooker().overlap(x[rows], times.repeat(len(x))).view(len(x), -1).float().mean(1)
-    return float(torch.maximum(overlap, 1 - overlap).mean())
+    each = torch.arange(len(x)).repeat_interleave(len(times))
+    overlap = Snooker().overlap(x[each], times.repeat(len(x))).view(len(x), -1).float().mean(1)
+    return torch.maximum(overlap, 1 - overlap).numpy()
 
 
-def _pairs(small: bool, seed: int) -> ev.Dataset:
-    return snooker(100 if small else 3000, seed)
+def rows(outcomes: Mapping[Arm, Outcome]) -> list[Row]:
+    """Return a row for each method, number of layers and batch size, with differences to other rows.
 
-
-def _method(name: str, looks: Looks) -> Any:
-    """Return a method of width 128; CReSP has two layers of self-attention, the others have none, as in the paper."""
-    pictures = looks == "pictures"
-    points = PointEncoder(Images(dim=128) if pictures else Numbers(4, width=128))
-    views = Snooker(count=1, length=LOOKS + 1, observations=looks)
-    if name == "metacde":
-        return MetaCDE(KernelMean(points), views)
-    encoder = SetEncoder(points, dim=128, layers=2 if name in ("cresp", "cresp_untargeted") else 0, pair="gated")
-    if name == "cresp":
-        return TargetedCReSP(encoder, views)
-    if name == "cnp":
-        return cnp(encoder, views, PictureDecoder(width=32) if pictures else PlainHead())
-    halves = Snooker(count=2, length=(LOOKS + 1) // 2, observations=looks)
-    return fclr(encoder, halves) if name == "fclr" else CReSP(encoder, halves)
-
-
-def _features(method: Any, data: ev.Dataset, looks: Looks, seed: int) -> tuple[Any, Any]:
-    """Return features of a context of 5 looks and a time, and whether the balls overlap then.
-
-    They are the prediction at x* for a targeted method, and the context's embedding together with x* for others.
+    All intervals hold the sampling of the test pairs and the spread between networks, see `Paired`; one network has
+    none. CReSP is compared with as many layers, with MetaCDE at none.
     """
-    process = Snooker(count=1, length=LOOKS + 1, observations=looks)
-    context = hold_out(draw(data, process, seed).sequences)
-    time = context.static["x*"]
-    assert isinstance(time, Tensor)
-    return _representation(method, context), process.overlap(context, time[:, 0]).numpy()
+    runs: dict[Arm, list[Outcome]] = {}
+    for arm, result in outcomes.items():
+        runs.setdefault(arm.cell, []).append(result)
+    weights = resample(len(next(iter(outcomes.values())).test), seed=0)
+    scored = {cell: [_score(run.test, weights) for run in of_cell] for cell, of_cell in runs.items()}
+    return [_row(cell, runs[cell], scored) for cell in runs]
 
 
-def _representation(method: Any, context: Sequences) -> Any:
-    if isinstance(method, TARGETED):
-        return ev.encode(method.predictor, context, events_per_batch=4096).numpy()
-    time = torch.as_tensor(context.static["x*"])
-    return torch.cat([ev.encode(method.encoder, context, events_per_batch=4096), time], 1).numpy()
-
-
-def _curve(method: Any, model: Pipeline, test: ev.Dataset, looks: Looks) -> np.ndarray[Any, Any]:
-    """Return `(contexts, times)` the predicted probability of overlap for the pair of balls of `_crossing`."""
-    row = _crossing(test)
-    process = Snooker(count=1, length=LOOKS, observations=looks)
-    contexts = process(row[torch.zeros(CONTEXTS).long()], torch.Generator().manual_seed(0))[0]
-    each = contexts[torch.arange(CONTEXTS).repeat_interleave(len(TIMES))]
-    places = replace(each, static={**each.static, "x*": TIMES.repeat(CONTEXTS)[:, None]})
-    return np.asarray(model.predict_proba(_representation(method, places))[:, 1]).reshape(CONTEXTS, len(TIMES))
-
-
-def _crossing(test: ev.Dataset) -> Sequences:
-    """Return the first test pair that is apart at both ends and overlaps for half of the time, or the nearest to it."""
-    x = test.sequences
-    rows = torch.arange(len(x)).repeat_interleave(len(TIMES))
-    overlap = Snooker().overlap(x[rows], TIMES.repeat(len(x))).view(len(x), -1)
-    crosses = ~overlap[:, 0] & ~overlap[:, -1]
-    distance = (overlap.float().mean(1) - 0.5).abs()
-    return x[torch.where(crosses, distance, 1.0).argmin()[None]]
-
-
-def _overlaps(row: Sequences) -> Tensor:
-    return Snooker().overlap(row[torch.zeros(len(TIMES)).long()], TIMES).float()
-
-
-def _row(
-    looks: str,
-    embedding: str,
-    accuracies: list[float],
-    pairs: int,
-    paper: float | None = None,
-    use: CovariateUse | None = None,
-) -> Row:
-    """Return a row of the table; its interval is over networks, or over test pairs if there is one network."""
-    mean = float(np.mean(accuracies))
-    binomial = 1.96 * (mean * (1 - mean) / pairs) ** 0.5
-    values = {} if use is None else {name: getattr(use, name) for name in ("loss", "permuted", "floor", "chance")}
+def _row(cell: Arm, runs: Sequence[Outcome], scored: Mapping[Arm, Sequence[Scores]]) -> Row:
+    ours, use = Paired(tuple(scored[cell])), runs[0].use
+    interval = ours.interval if len(runs) > 1 else ""
+    paper = PAPER.get(cell.name) if cell.looks == "pictures" and not cell.layers else None
     return {
-        "looks": looks, "embedding": embedding, "paper": "" if paper is None else paper, "ours": mean,
-        "±": Scores(tuple(accuracies)).interval if len(accuracies) > 1 else binomial,
-        "difference": "" if paper is None else mean - paper, "networks": len(accuracies),
-        **dict.fromkeys(("loss", "permuted", "floor", "chance"), ""), **values,
+        "looks": cell.looks, "embedding": NAMES[cell.name, cell.layers], "layers": cell.layers, "batch": cell.batch,
+        "paper": paper[0] if paper else "", "ours": ours.mean, "±": interval,
+        "difference": _signed(ours.mean - paper[0], math.hypot(float(interval or math.nan), paper[1])) if paper else "",
+        "CReSP ahead": _lead(replace(cell, name="cresp"), cell, scored),
+        "attention adds": _lead(cell, replace(cell, layers=0), scored),
+        "batch adds": _lead(cell, replace(cell, batch=PLAN[0][1]), scored),
+        "of the networks": " ".join(decimal(float(run.test.mean())) for run in runs),
+        "other pairs": float(np.mean([run.choosing.mean() for run in runs])),
+        "loss": use.loss if use else "", "permuted": use.permuted if use else "",
     }  # fmt: skip
+
+
+def _score(right: Array, weights: Array) -> Scores:
+    """Return the accuracy of a network, the same twice, because an interval needs two parts."""
+    again = (weights @ right.astype(float)) / weights.sum(1)
+    return Scores((float(right.mean()),) * 2, np.repeat(again[:, None], 2, 1), same_test=True)
+
+
+def _lead(a: Arm, b: Arm, scored: Mapping[Arm, Sequence[Scores]]) -> str:
+    """Return the lead of networks over others, nothing if the two are the same or one of them is not there.
+
+    It has an interval if both sides have several networks.
+    """
+    if a == b or a not in scored or b not in scored:
+        return ""
+    lead = paired(scored[a], scored[b])
+    return _signed(lead.mean, lead.interval if min(len(scored[a]), len(scored[b])) > 1 else math.nan)
+
+
+def _signed(value: float, half_width: float) -> str:
+    return str(Estimate.around(value, half_width, signed=True))
+
+
+def _panel(outcomes: Mapping[Arm, Outcome], test: ev.Dataset) -> Panel:
+    """Return Figure 6b for pictures: the probability of overlap of one pair of balls, by the layers of CReSP."""
+    row = crossing(test)
+    truth = Snooker().overlap(row[torch.zeros(len(TIMES)).long()], TIMES).float().tolist()
+    lines = [Line("true", list(zip(TIMES.tolist(), truth, strict=True)))]
+    for layers in (0, 2):
+        of = [arm for arm in outcomes if (arm.name, arm.looks, arm.layers) == ("cresp", "pictures", layers)]
+        if of:
+            curves = np.concatenate([outcomes[arm].curve for arm in of])
+            points = list(zip(TIMES.tolist(), curves.mean(0).tolist(), strict=True))
+            lines.append(Line(f"{layers} layers", points, curves.std(0).tolist()))
+    title = f"Figure 6b: probability of overlap, {CONTEXTS} contexts of {LOOKS} pictures (band: standard deviation)"
+    return Panel(title, Axis("time", (0, 0.2, 0.4, 0.6, 0.8, 1)), Axis("", (0, 0.5, 1)), lines)

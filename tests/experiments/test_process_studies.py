@@ -1,19 +1,23 @@
-"""The studies of stochastic processes: their linear head, the pair of balls of the picture, and the pictures."""
+"""The studies of stochastic processes: their linear head, ratios of errors, pictures, and epochs in the table."""
 
 from __future__ import annotations
 
+import inspect
 import math
+import sys
+from pathlib import Path
 from xml.dom import minidom
 
-import numpy as np
 import pytest
 import torch
 from experiments.command_line import Row
-from experiments.cresp import sinusoids, snooker
+from experiments.cresp import sinusoids
+from experiments.cresp.__main__ import TABLES, main
 from experiments.cresp.linear_head import regression
-from experiments.cresp.processes import Snooker
-from experiments.cresp.processes import snooker as pairs_of_balls
-from experiments.line_chart import svg
+from experiments.cresp.physionet import Settings, with_training
+from experiments.line_chart import Axis, Line, Panel, svg
+
+from eventvec.errors import ConfigError
 
 
 @pytest.mark.parametrize("decay", [1e-6, 1e-3, 1.0])
@@ -35,28 +39,6 @@ def test_the_ratio_of_errors_pairs_networks_of_one_seed() -> None:
     assert ratio.interval == pytest.approx(0, abs=1e-9)
 
 
-def test_the_pair_of_the_picture_is_apart_at_both_ends_and_overlaps_for_half_of_the_time() -> None:
-    test = pairs_of_balls(300, 1)
-    row = snooker._crossing(test)
-    shares = []
-    for place in range(len(test)):
-        one = test[[place]].sequences
-        overlap = [bool(Snooker().overlap(one, torch.tensor([float(time)]))[0]) for time in snooker.TIMES]
-        shares.append(math.nan if overlap[0] or overlap[-1] else sum(overlap) / len(overlap))
-    best = int(np.nanargmin(np.abs(np.array(shares) - 0.5)))
-    assert torch.equal(row.static["start"], test[[best]].sequences.static["start"])
-
-
-def test_the_majority_label_is_right_for_the_larger_part_of_the_time() -> None:
-    test = pairs_of_balls(20, 1)
-    right = []
-    for place in range(len(test)):
-        one, times = test[[place]].sequences, torch.linspace(0, 1, 201)
-        share = np.mean([bool(Snooker().overlap(one, time[None])[0]) for time in times])
-        right.append(max(share, 1 - share))
-    assert snooker.majority(test) == pytest.approx(np.mean(right), abs=1e-6)
-
-
 def test_figures_have_a_line_for_each_method() -> None:
     rows: list[Row] = [
         {"distance": noise, "views": views, "embedding": name, "phase": 0.1, "± phase": 0.05, "amplitude": 0.2,
@@ -67,3 +49,22 @@ def test_figures_have_a_line_for_each_method() -> None:
     picture = minidom.parseString(svg(sinusoids.panels(rows)))
     assert len(picture.getElementsByTagName("polyline")) == 2 * len(sinusoids.METHODS)
     assert len(picture.getElementsByTagName("polygon")) == 2 * len(sinusoids.METHODS)
+
+
+def test_the_command_line_draws_the_figures_of_a_study_and_refuses_a_table_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = Panel("errors", Axis("views", (0, 1)), Axis("", (0, 1)), [Line("a", [(0.0, 0.5), (1.0, 0.6)])])
+    monkeypatch.setattr(sinusoids, "study", lambda small: ([{"views": 2}], [panel]))
+    monkeypatch.setattr(sys, "argv", ["cresp", "sinusoids", "--json", "--picture", str(tmp_path / "figure.svg")])
+    main()
+    assert "errors" in (tmp_path / "figure.svg").read_text()
+    with pytest.raises(ConfigError, match="this table has no picture"):
+        TABLES["solids"](True, picture=tmp_path / "other.svg")
+    assert "picture" in inspect.signature(TABLES["solids"]).parameters
+
+
+def test_rows_of_stays_say_how_long_their_method_was_trained() -> None:
+    rows: list[Row] = [{"model": name, "value": 0.5} for name in ("cnp", "untrained", "nearest in time", "aggregates")]
+    found = with_training(rows, {"cnp": Settings(epochs=40, lr=0.005), "untrained": Settings()})
+    assert [(row["epochs"], row["rate"]) for row in found] == [(40, 0.005), (0, ""), ("", ""), ("", "")]

@@ -66,9 +66,8 @@ def cases(*tables: tuple[str, str]) -> list[object]:
 
 def keep(name: str, folder: Path) -> list[str]:
     """Return the option that names the folder of what was trained, for experiments that have it."""
-    return (
-        ["--keep", str(folder)] if name in ("coles", "expclr", "order", "protocols", "settings", "tpp", "worth") else []
-    )
+    kept = ("coles", "cresp", "expclr", "order", "protocols", "settings", "tpp", "worth")
+    return ["--keep", str(folder)] if name in kept else []
 
 
 def check(printed: str) -> None:

@@ -1,0 +1,235 @@
+"""Networks of the snooker study: trained on pairs of balls, asked whether they overlap at x*, and kept in a folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from time import process_time
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import Tensor, nn
+
+import eventvec as ev
+from eventvec import files
+from eventvec.encoders.at_places import KernelMean
+from eventvec.encoders.heads import GatedHead, PlainHead
+from eventvec.encoders.points import Numbers, PointEncoder, points_of
+from eventvec.encoders.sets import SetEncoder
+from eventvec.methods import CNP, CReSP, MetaCDE, TargetedCReSP, covariate_use
+from eventvec.methods.cresp_targeted import Prediction
+from eventvec.methods.permuted_covariates import CovariateUse
+from eventvec.sequences import Array, Sequences
+from eventvec.views import hold_out
+from experiments.cresp.pictures import Images, PictureDecoder
+from experiments.cresp.processes import Snooker, draw, snooker
+
+Looks = Literal["positions", "pictures"]
+LOOKS = 5  # of a context
+TRAINING, TEST, CHOOSING = 0, 1, 2  # the seeds of the pairs of balls
+TIMES = torch.linspace(0, 1, 41)  # of the curve
+CONTEXTS = 50  # of the curve
+STEPS = 1_452
+WIDTH, RATE, WARMUP = 128, 0.002, 50
+HELD_OUT = 0.05  # of the training pairs, for a validation loss by which nothing is chosen
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One network.
+
+    Args:
+        name: Of the method: cresp, metacde, cnp, fclr or supervised.
+        looks: What is observed.
+        layers: Blocks of self-attention; those of cnp are ACNP, and those of fclr untargeted CReSP.
+        batch: Pairs of balls in a step.
+        seed: Of the network and its training.
+    """
+
+    name: str
+    looks: Looks
+    layers: int
+    batch: int
+    seed: int = 0
+
+    @property
+    def cell(self) -> Arm:
+        """What the networks of all seeds share."""
+        return replace(self, seed=0)
+
+    def __str__(self) -> str:
+        """Return the settings, which name the file of what the network showed."""
+        return f"{self.looks}-{self.name}-layers{self.layers}-batch{self.batch}-seed{self.seed}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one network showed.
+
+    Args:
+        test: `(pairs,)` bool, whether the answer for each test pair is right.
+        choosing: `(pairs,)` bool, the same for pairs that are in neither set, by which a batch size is chosen.
+        use: Whether the prediction uses x*, None for methods without a contrastive loss at x*.
+        curve: `(contexts, times)` the probability of overlap for one pair of balls, empty for untargeted methods.
+    """
+
+    test: Array
+    choosing: Array
+    use: CovariateUse | None
+    curve: Array
+
+
+class Overlap(nn.Module):
+    """A network that learns from labels whether the balls overlap at x*: what a network of this size can know.
+
+    Args:
+        encoder: Of the context.
+        views: Draws looks; the first is the target.
+    """
+
+    def __init__(self, encoder: SetEncoder, views: Snooker) -> None:
+        super().__init__()
+        self.encoder, self.views = encoder, views
+        self.head = GatedHead().build(encoder.dim, points_of(encoder).covariate_dim, 1)
+
+    @property
+    def predictor(self) -> Prediction:
+        """An encoder of rows from `hold_out` that returns the logit of an overlap at x*."""
+        return Prediction(self.encoder, self.head, 1).train(self.training)
+
+    def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
+        """Return the mean cross-entropy of whether the balls overlap at x*, over the rows of a batch."""
+        context = hold_out(self.views(batch, rng)[0])
+        truth = self.views.overlap(context, torch.as_tensor(context.static["x*"])[:, 0])
+        return F.binary_cross_entropy_with_logits(self.predictor(context)[:, 0], truth.float())
+
+    forward = loss
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: the rows that looks can be drawn from."""
+        return self.views.usable(x)
+
+
+AT_PLACES = (TargetedCReSP, MetaCDE, Overlap)
+"""Methods whose representation depends on x*."""
+
+
+def outcome(arm: Arm, small: bool, keep: Path) -> Outcome:
+    """Return what a network showed, which is trained once and kept in a folder.
+
+    Args:
+        arm: The network.
+        small: Whether to do a fraction of the work.
+        keep: The folder.
+    """
+    file = keep / f"{arm}{'-small' * small}.npz"
+    if not file.exists():
+        keep.mkdir(parents=True, exist_ok=True)
+        start = process_time()
+        result = _trained(arm, small)
+        about = {**asdict(arm), "steps": 1 if small else STEPS, "CPU seconds": round(process_time() - start)}
+        use = "" if result.use is None else json.dumps(asdict(result.use))
+        with files.whole(file) as draft, draft.open("wb") as written:
+            np.savez(written, test=result.test, choosing=result.choosing, curve=result.curve, use=use,
+                     about=json.dumps(about))  # fmt: skip
+    with np.load(file) as kept:
+        use = str(kept["use"])
+        return Outcome(kept["test"], kept["choosing"], CovariateUse(**json.loads(use)) if use else None, kept["curve"])
+
+
+@cache
+def pairs(small: bool, seed: int) -> ev.Dataset:
+    """Return 3,000 pairs of balls, or 100."""
+    return snooker(100 if small else 3000, seed)
+
+
+def epochs(batch: int) -> int:
+    """Return the epochs of `STEPS` steps, the same for all batch sizes that divide alike."""
+    return round(STEPS / (int((1 - HELD_OUT) * len(pairs(False, TRAINING))) // batch))
+
+
+def build(arm: Arm) -> Any:
+    """Return the method of an arm, untrained."""
+    torch.manual_seed(arm.seed)
+    pictures = arm.looks == "pictures"
+    points = PointEncoder(Images(dim=WIDTH) if pictures else Numbers(4, width=WIDTH))
+    views = Snooker(count=1, length=LOOKS + 1, observations=arm.looks)
+    if arm.name == "metacde":
+        return MetaCDE(KernelMean(points), views)
+    encoder = SetEncoder(points, dim=WIDTH, layers=arm.layers, pair="gated")
+    if arm.name == "cresp":
+        return TargetedCReSP(encoder, views)
+    if arm.name == "supervised":
+        return Overlap(encoder, views)
+    if arm.name == "cnp":
+        return CNP(encoder, views, PictureDecoder(width=32) if pictures else PlainHead())
+    return CReSP(encoder, Snooker(count=2, length=(LOOKS + 1) // 2, observations=arm.looks))
+
+
+def crossing(test: ev.Dataset) -> Sequences:
+    """Return the first test pair that is apart at both ends and overlaps for half of the time, or the nearest to it."""
+    x = test.sequences
+    rows = torch.arange(len(x)).repeat_interleave(len(TIMES))
+    overlap = Snooker().overlap(x[rows], TIMES.repeat(len(x))).view(len(x), -1)
+    crosses = ~overlap[:, 0] & ~overlap[:, -1]
+    distance = (overlap.float().mean(1) - 0.5).abs()
+    return x[torch.where(crosses, distance, 1.0).argmin()[None]]
+
+
+def _trained(arm: Arm, small: bool) -> Outcome:
+    """Return what a network showed: logistic regression on its features, which learns from one draw of each pair."""
+    training, test, choosing = (pairs(small, seed) for seed in (TRAINING, TEST, CHOOSING))
+    method = build(arm)
+    ev.fit(
+        method, training, epochs=1 if small else epochs(arm.batch), batch_size=arm.batch, lr=RATE, warmup=WARMUP,
+        validation=HELD_OUT, keep="last", seed=arm.seed,
+    )  # fmt: skip
+    features, truth = _features(method, training, arm.looks, TRAINING)
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(features, truth)
+
+    def right(data: ev.Dataset, seed: int) -> Array:
+        x, y = _features(method, data, arm.looks, seed)
+        return np.asarray(model.predict(x) == y)
+
+    use, curve = None, np.empty((0, len(TIMES)))
+    if isinstance(method, TargetedCReSP | MetaCDE):
+        use = covariate_use(method, choosing.sequences, torch.Generator().manual_seed(0))
+    if isinstance(method, AT_PLACES):
+        curve = _curve(method, model, test, arm.looks)
+    return Outcome(right(test, TEST), right(choosing, CHOOSING), use, curve)
+
+
+def _features(method: Any, data: ev.Dataset, looks: Looks, seed: int) -> tuple[Array, Array]:
+    """Return features of a context of 5 looks and a time, and whether the balls overlap then.
+
+    They are the prediction at x* for methods that make one, and the context's embedding together with x* for others.
+    """
+    process = Snooker(count=1, length=LOOKS + 1, observations=looks)
+    context = hold_out(draw(data, process, seed).sequences)
+    time = context.static["x*"]
+    assert isinstance(time, Tensor)
+    return _representation(method, context), process.overlap(context, time[:, 0]).numpy()
+
+
+def _representation(method: Any, context: Sequences) -> Array:
+    if isinstance(method, AT_PLACES):
+        return ev.encode(method.predictor, context, events_per_batch=4096).numpy()
+    time = torch.as_tensor(context.static["x*"])
+    return torch.cat([ev.encode(method.encoder, context, events_per_batch=4096), time], 1).numpy()
+
+
+def _curve(method: Any, model: Pipeline, test: ev.Dataset, looks: Looks) -> Array:
+    """Return `(contexts, times)` the predicted probability of overlap for the pair of balls of `crossing`."""
+    row = crossing(test)
+    process = Snooker(count=1, length=LOOKS, observations=looks)
+    contexts = process(row[torch.zeros(CONTEXTS).long()], torch.Generator().manual_seed(0))[0]
+    each = contexts[torch.arange(CONTEXTS).repeat_interleave(len(TIMES))]
+    places = replace(each, static={**each.static, "x*": TIMES.repeat(CONTEXTS)[:, None]})
+    return np.asarray(model.predict_proba(_representation(method, places))[:, 1]).reshape(CONTEXTS, len(TIMES))

@@ -1,0 +1,176 @@
+"""The study of snooker: its pairs of balls, networks, steps, kept outcomes and the intervals of its table."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from experiments.cresp import snooker, snooker_networks
+from experiments.cresp.processes import Snooker
+from experiments.cresp.processes import snooker as pairs_of_balls
+from experiments.cresp.snooker_networks import STEPS, Arm, Outcome, Overlap
+from scipy.stats import t  # type: ignore[import-untyped]
+
+from eventvec.encoders.points import Numbers, PointEncoder
+from eventvec.encoders.sets import SetEncoder
+from eventvec.methods import covariate_use
+from eventvec.views import hold_out
+
+
+def test_the_pair_of_the_picture_is_apart_at_both_ends_and_overlaps_for_half_of_the_time() -> None:
+    test = pairs_of_balls(300, 1)
+    row = snooker_networks.crossing(test)
+    shares = []
+    for place in range(len(test)):
+        one = test[[place]].sequences
+        overlap = [bool(Snooker().overlap(one, torch.tensor([float(time)]))[0]) for time in snooker_networks.TIMES]
+        shares.append(math.nan if overlap[0] or overlap[-1] else sum(overlap) / len(overlap))
+    best = int(np.nanargmin(np.abs(np.array(shares) - 0.5)))
+    assert torch.equal(row.static["start"], test[[best]].sequences.static["start"])
+
+
+def test_the_majority_label_is_right_for_the_larger_part_of_the_time() -> None:
+    test = pairs_of_balls(20, 1)
+    right = []
+    for place in range(len(test)):
+        one, times = test[[place]].sequences, torch.linspace(0, 1, 201)
+        share = np.mean([bool(Snooker().overlap(one, time[None])[0]) for time in times])
+        right.append(max(share, 1 - share))
+    assert snooker.majority(test) == pytest.approx(right, abs=1e-6)
+
+
+# The networks
+
+
+def test_all_batch_sizes_have_equal_steps() -> None:
+    training = len(snooker_networks.pairs(False, snooker_networks.TRAINING))
+    for batch in {arm.batch for arm in snooker.arms(small=False)}:
+        per_epoch = int((1 - snooker_networks.HELD_OUT) * training) // batch
+        assert snooker_networks.epochs(batch) * per_epoch == STEPS
+
+
+def test_every_method_but_metacde_has_networks_with_and_without_attention() -> None:
+    arms = snooker.arms(small=False)
+    assert len(set(arms)) == len(arms)
+    layers: dict[str, set[int]] = {}
+    for arm in arms:
+        layers.setdefault(arm.name, set()).add(arm.layers)
+        encoder = snooker_networks.build(arm).encoder
+        assert getattr(encoder, "layers", 0) == arm.layers
+    assert layers.pop("metacde") == {0}
+    assert set(map(frozenset, layers.values())) == {frozenset({0, 2})}
+    assert set(snooker.arms(small=True)) <= set(arms)
+
+
+def test_the_initial_weights_of_a_network_depend_on_its_seed_only() -> None:
+    first, again, other = (
+        snooker_networks.build(Arm("cresp", "positions", 2, batch, seed)).head.net[0].weight
+        for batch, seed in ((64, 1), (256, 1), (64, 2))
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_the_supervised_loss_is_the_cross_entropy_of_the_overlap_at_the_held_out_look() -> None:
+    torch.manual_seed(0)
+    encoder = SetEncoder(PointEncoder(Numbers(4, width=8)), dim=8, layers=0)
+    method = Overlap(encoder, Snooker(count=1, length=4, observations="positions")).eval()
+    x = pairs_of_balls(30, 3).sequences
+    loss = method.loss(x, torch.Generator().manual_seed(1))
+    views, _ = method.views(x, torch.Generator().manual_seed(1))
+    logits, looks, terms = method.predictor(hold_out(views))[:, 0], views.values("y").view(30, 4, 4)[:, 0], []
+    for logit, (a, b, c, d) in zip(logits.tolist(), looks.tolist(), strict=True):
+        probability = 1 / (1 + math.exp(-logit))
+        terms.append(-math.log(probability if math.hypot(a - c, b - d) < 0.3 else 1 - probability))
+    assert 0 < sum(math.hypot(a - c, b - d) < 0.3 for a, b, c, d in looks.tolist()) < 30
+    assert loss.item() == pytest.approx(np.mean(terms), abs=1e-5)
+
+
+def test_a_network_is_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arm = Arm("metacde", "positions", 0, 64)
+    first = snooker_networks.outcome(arm, True, tmp_path)
+    monkeypatch.setattr(snooker_networks, "_trained", None)
+    again = snooker_networks.outcome(arm, True, tmp_path)
+    for name in ("test", "choosing", "curve"):
+        assert np.array_equal(getattr(first, name), getattr(again, name))
+    assert first.test.shape == (100,)
+    assert first.test.dtype == bool
+    assert not np.array_equal(first.test, first.choosing)
+    assert first.curve.shape == (snooker_networks.CONTEXTS, len(snooker_networks.TIMES))
+    assert first.use == again.use
+    with pytest.raises(TypeError):
+        snooker_networks.outcome(Arm("metacde", "positions", 0, 64, seed=1), True, tmp_path)
+
+
+def test_untargeted_methods_answer_from_the_context_and_x(tmp_path: Path) -> None:
+    result = snooker_networks.outcome(Arm("fclr", "positions", 2, 64), True, tmp_path)
+    assert result.use is None
+    assert result.curve.shape == (0, len(snooker_networks.TIMES))
+
+
+# The table
+
+
+def outcomes(n: int = 400) -> dict[Arm, Outcome]:
+    """Return outcomes of known accuracies: attention adds .05 in each network, CReSP is .1 ahead of FCLR."""
+    accuracies = {
+        ("cresp", 0, 64): (0.9, 0.8), ("cresp", 2, 64): (0.95, 0.85), ("cresp", 0, 256): (0.9, 0.86),
+        ("fclr", 0, 64): (0.8, 0.7), ("metacde", 0, 64): (0.75,),
+    }  # fmt: skip
+    rng, found = np.random.default_rng(0), {}
+    for (name, layers, batch), shares in accuracies.items():
+        for seed, share in enumerate(shares):
+            right = rng.permutation(np.arange(n) < round(share * n))
+            found[Arm(name, "positions", layers, batch, seed)] = Outcome(right, ~right, None, np.empty((0, 41)))
+    return found
+
+
+def test_rows_have_the_means_of_networks_and_their_differences() -> None:
+    found = {(row["embedding"], row["layers"], row["batch"]): row for row in snooker.rows(outcomes())}
+    plain, attentive = found["targeted CReSP", 0, 64], found["targeted CReSP", 2, 64]
+    assert plain["ours"] == pytest.approx(0.85)
+    assert plain["other pairs"] == pytest.approx(0.15)
+    assert plain["of the networks"] == ".900 .800"
+    assert attentive["attention adds"].startswith("+.050 ± ")
+    assert found["FCLR", 0, 64]["CReSP ahead"].startswith("+.100 ± ")
+    assert found["targeted CReSP", 0, 256]["batch adds"].startswith("+.030 ± ")
+    assert plain["CReSP ahead"] == plain["attention adds"] == plain["batch adds"] == attentive["batch adds"] == ""
+    assert found["MetaCDE", 0, 64]["±"] == ""
+    assert found["MetaCDE", 0, 64]["CReSP ahead"] == "+.100"  # one network says nothing of others
+
+
+def test_an_interval_holds_the_test_pairs_and_the_spread_between_networks() -> None:
+    found = {arm: result for arm, result in outcomes().items() if (arm.name, arm.layers) == ("cresp", 0)}
+    found = {arm: result for arm, result in found.items() if arm.batch == 64}
+    (row,) = snooker.rows(found)
+    of_networks = float(t.ppf(0.975, 1)) * math.sqrt(((0.9 - 0.85) ** 2 + (0.8 - 0.85) ** 2) / 1 / 2)
+    both = np.mean([result.test for result in found.values()], 0)
+    of_pairs = 1.96 * float(both.std()) / math.sqrt(len(both))
+    assert row["±"] == pytest.approx(math.hypot(of_networks, of_pairs), rel=0.01)
+    assert row["±"] > of_networks > 5 * of_pairs
+
+
+def test_the_paper_is_compared_on_pictures_without_attention_only() -> None:
+    arms = [
+        Arm("cresp", looks, layers, 64, seed)
+        for looks in ("positions", "pictures")
+        for layers in (0, 2)
+        for seed in (0, 1)
+    ]
+    right = np.arange(400) % 10 > 0
+    rows = snooker.rows({arm: Outcome(right, right, None, np.empty((0, 41))) for arm in arms})
+    assert [row["paper"] for row in rows] == ["", "", 0.968, ""]
+    assert rows[2]["difference"].startswith("-.068 ± ")
+
+
+def test_the_use_of_the_covariate_is_that_of_the_first_network() -> None:
+    torch.manual_seed(0)
+    method = snooker_networks.build(Arm("metacde", "positions", 0, 64))
+    use = covariate_use(method, pairs_of_balls(20).sequences, torch.Generator().manual_seed(0))
+    right = np.arange(50) > 5
+    arms = [Arm("metacde", "positions", 0, 64, seed) for seed in (0, 1)]
+    found = {arm: Outcome(right, right, None if arm.seed else use, np.empty((0, 41))) for arm in arms}
+    assert snooker.rows(found)[0]["loss"] == use.loss
