@@ -234,13 +234,18 @@ def inner_folds(job: Job) -> list[Split]:
 
 def out_of_fold(job: Job, head: str, folds: Sequence[Split]) -> OutOfFold:
     """Return the predictions of a model for the rows of all folds, one fold after another, and the number of trees."""
-    parts, rounds = [], []
+    parts = list[OutOfFold]()
     for train, held_out in folds:
         inner = job.part(train, held_out)
         trained, count = stopped_trees(inner, job.y[held_out]) if head == TREES else (fit_linear(inner), 0)
-        parts.append(trained.predict(inner.test))
-        rounds.append(count)
-    return np.concatenate(parts), round(float(np.mean(rounds)))
+        parts.append((trained.predict(inner.test), count))
+    return joined(parts)
+
+
+def joined(parts: Sequence[OutOfFold]) -> OutOfFold:
+    """Return the predictions of several folds as those of one, with the mean number of trees."""
+    predictions, counts = zip(*parts, strict=True)
+    return np.concatenate(predictions), round(float(np.mean(counts)))
 
 
 def trained(job: Job, head: str, result: OutOfFold) -> Fitted:

@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from eventvec.evaluation.fitted import Trees
 from eventvec.evaluation.metrics import measure
 from eventvec.evaluation.models import Job, decided
+from eventvec.evaluation.parallel import side_by_side
 from eventvec.evaluation.resampled_scores import replicates
 from eventvec.evaluation.stacking import (
     GIVEN,
@@ -22,6 +24,7 @@ from eventvec.evaluation.stacking import (
     Stacked,
     criterion,
     heads_of,
+    joined,
     levelled,
     needed,
     out_of_fold,
@@ -41,11 +44,11 @@ from eventvec.predicting.families import (
     Family,
     Rows,
     StaticValues,
+    beside_each_other,
     empty_target,
     matrix,
     names_for,
     of_events,
-    side_by_side,
 )
 from eventvec.predicting.later_folds import folds_of
 from eventvec.predicting.network_family import NetworkLesson
@@ -164,10 +167,15 @@ def learn(lesson: Lesson, seed: int, deadline: float, progress: Progress | None 
             if part not in families:
                 families[part] = lesson.extra[part] if part in lesson.extra else of_events(part, lesson.rows)
                 blocks[part] = families[part].features(lesson.rows)
-        x, columns[name] = side_by_side([blocks[part] for part in parts])
+        x, columns[name] = beside_each_other([blocks[part] for part in parts])
         jobs[name] = replace(job, x=x, test=x[:0])
-        for head in heads_of(target.task) if folds else ():
-            results[name, head] = out_of_fold(jobs[name], head, folds)
+        if folds:
+            heads = heads_of(target.task)
+            alone = replace(jobs[name], num_threads=1)  # folds side by side take half the time of trees on two threads
+            tasks = [(alone, head, [fold]) for head in heads for fold in folds]
+            done = side_by_side(out_of_fold, tasks, torch.get_num_threads())
+            for begin, head in zip(range(0, len(done), len(folds)), heads, strict=True):
+                results[name, head] = joined(done[begin : begin + len(folds)])
     every = predictions_inside(target.task, results, folds) if folds else None
     if every is None:
         stack = stacked(jobs, folds=[])

@@ -258,10 +258,10 @@ def check_name(name: str) -> None:
 
 def matrix(families: Mapping[str, Family], names: Sequence[str], rows: Rows) -> tuple[Array, list[str]]:
     """Return `(n, d)` the features of several families side by side, and the column that each is of."""
-    return side_by_side([families[name].features(rows) for name in names])
+    return beside_each_other([families[name].features(rows) for name in names])
 
 
-def side_by_side(blocks: Sequence[Block]) -> tuple[Array, list[str]]:
+def beside_each_other(blocks: Sequence[Block]) -> tuple[Array, list[str]]:
     """Return the features of several families as one array, and the column that each is of."""
     values = blocks[0][0] if len(blocks) == 1 else np.concatenate([values for values, _ in blocks], 1)
     return values, [column for _, columns in blocks for column in columns]
