@@ -75,6 +75,20 @@ class Paired:
         return Scores(tuple(self.values.mean(0).tolist()), replicates, self.runs[0].same_test)
 
 
+def of_one_model(value: float, replicates: Array) -> Scores:
+    """Return the score of one model on one test set, as two equal parts, because `Paired` needs two.
+
+    Args:
+        value: The score.
+        replicates: `(replicates,)` the scores on resampled test entities.
+
+    Example:
+        >>> of_one_model(0.7, np.array([0.6, 0.7, 0.8])).values
+        (0.7, 0.7)
+    """
+    return Scores((value, value), np.repeat(replicates[:, None], 2, 1), same_test=True)
+
+
 def paired(a: Sequence[Scores], b: Sequence[Scores]) -> Paired:
     """Return the scores `a` minus the scores `b`, run by run and fold by fold.
 

@@ -330,6 +330,24 @@ def test_codes_that_share_a_word_are_one() -> None:
     assert "The code has 2 different values." in sentences
 
 
+def test_columns_may_be_called_like_anything() -> None:
+    """Names of tables inside, and braces, which templates of sentences have too."""
+    names = ["row", "place", "part", "late", "n", "k", "value", "span", "{x}", "{}"]
+    events = pl.DataFrame({"id": [0] * 6, "t": range(6), **{name: list("aaabbb") for name in names}})
+    data = ev.read(events, key="id", time="t", categorical=names, fitting=ev.Fitting(min_count=1))
+    sentences = ev.describe(data, most=1_000)["sentence"].to_list()
+    for name in names:
+        assert f"The first event has the {name} a." in sentences
+        assert f"The {name} a stops." in sentences
+    numbers = {name: np.repeat(np.arange(40.0), 6) for name in names}
+    events = pl.DataFrame({"id": np.repeat(np.arange(40), 6), "t": list(range(6)) * 40, **numbers})
+    table = ev.describe(ev.read(events, key="id", time="t", numeric=names, categorical=[]), most=1_000)
+    of_last = table.filter(pl.col("id") == 39)["sentence"].to_list()
+    for name in names:
+        assert f"Almost all events have a high {name}." in of_last
+        assert f"On average, the {name} is higher than in nine of ten histories." in of_last
+
+
 def test_a_template_of_ones_own_stands_beside_the_others() -> None:
     def long_one(h: Histories) -> pl.DataFrame:
         return h.rows.filter(pl.col("n") > 7).select(pl.col("row"), sentence=pl.lit("This is a regular."))

@@ -86,22 +86,25 @@ def table2(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]
 def gate(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
     """Whether a data set can rank arms: is any arm clearly ahead of what needs no training (cross-validation)?
 
-    The best of several arms is ahead by chance more often than one, so their intervals are those of as many looks.
+    The best of several arms is ahead by chance more often than one, so their intervals are those of as many looks. They
+    are widened as normal intervals are: the part of the seeds, if they are few, is wider still.
     """
     study, runs = _study(dataset, keep, small), _seeds(seeds)
     opponents = {name: values for name, values in study.opponents(runs).items() if name in NEED_NO_TRAINING}
     compared = tuple(dict.fromkeys((*SELF_SUPERVISED, *SAMPLERS, *NEGATIVES)))
     result = study.scores({**opponents, **_embeddings(study, compared, runs)})
-    rows = []
+    rows = [_row(study, name, None, result, "cv") for name in opponents]
+    looks = _looks(len(compared))
     for arm in compared:
         leads = [paired(result.scores(arm, "cv"), result.scores(name, "cv")) for name in opponents]
-        least = min(leads, key=lambda lead: lead.mean - lead.interval)
+        least = min(leads, key=lambda lead: lead.mean - looks * lead.interval)
         rows.append({
             **_row(study, arm, None, result, "cv"), "least lead": least.mean, "lead ±": least.interval,
-            "ahead": least.mean > least.interval * _looks(len(compared)),
+            "ahead": least.mean > looks * least.interval,
         })  # fmt: skip
-    passed = any(row["ahead"] for row in rows)
-    return [{**row, "passed": passed} for row in rows]
+    passed = any(row.get("ahead") for row in rows)
+    of_arms = ("least lead", "lead ±", "ahead")
+    return [{**row, **{name: row.get(name) for name in of_arms}, "passed": passed} for row in rows]
 
 
 def _looks(count: int) -> float:

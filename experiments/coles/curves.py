@@ -31,7 +31,7 @@ from experiments.coles.boosting_settings import lightgbm_settings
 from experiments.coles.label_training import scores, train_on_labels, with_label
 from experiments.coles.study import Study
 from experiments.command_line import Row
-from experiments.differences import Paired, paired
+from experiments.differences import Paired, of_one_model, paired
 
 READ = (350, 1_400, 5_600)
 """The numbers of steps at which a trajectory is read."""
@@ -85,10 +85,10 @@ def train_labels(name: str, keep: Path, small: bool, network: str, seed: int) ->
 def rows(study: Study, wider: Study | None, seeds: Sequence[int]) -> list[Row]:
     """Return a row per network and reading: AUROC on the test set, and the lead of CoLES at the same steps over it."""
     networks = (SCRATCH, SLOW, TUNED)
-    jobs: list[tuple[Any, ...]] = [(study.name, study.keep.parent, study.small)]
-    study.side_by_side(train_frozen, [(*jobs[0], seed) for seed in seeds])
+    of_study = study.name, study.keep.parent, study.small
+    study.side_by_side(train_frozen, [(*of_study, seed) for seed in seeds])
     study.train(["coles"], seeds)
-    study.side_by_side(train_labels, [(*jobs[0], network, seed) for network, seed in product(networks, seeds)])
+    study.side_by_side(train_labels, [(*of_study, network, seed) for network, seed in product(networks, seeds)])
     scored: dict[tuple[str, int], list[Scores]] = {}
     for steps in readings(study.small):
         files = [study.keep / f"curve-coles-{seed}-{steps}.npy" for seed in seeds]
@@ -139,11 +139,10 @@ def _boosted(study: Study, features: Array) -> Array:
 
 
 def _score(study: Study, predicted: Array) -> Scores:
-    """Return the score on the test set, the same twice, because an interval needs two parts."""
+    """Return the score on the test set."""
     task, truth = study.split.target.task, study.split.labels(study.split.test)
-    again = replicates(task, truth, predicted, resample(len(truth), None, seed=study.split.seed))[:, :1]
-    value = float(measure(task, truth, predicted)[0])
-    return Scores((value, value), np.repeat(again, 2, 1), same_test=True)
+    again = replicates(task, truth, predicted, resample(len(truth), None, seed=study.split.seed))[:, 0]
+    return of_one_model(float(measure(task, truth, predicted)[0]), again)
 
 
 def _constant(fit: Table, n: int, files: dict[int, Path]) -> Table:

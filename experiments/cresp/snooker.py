@@ -34,7 +34,7 @@ from experiments.cresp.snooker_networks import (
     outcome,
     pairs,
 )
-from experiments.differences import Paired, paired
+from experiments.differences import Paired, of_one_model, paired
 from experiments.jobs import side_by_side
 from experiments.line_chart import Axis, Line, Panel
 
@@ -123,9 +123,8 @@ def _row(cell: Arm, runs: Sequence[Outcome], scored: Mapping[Arm, Sequence[Score
 
 
 def _score(right: Array, weights: Array) -> Scores:
-    """Return the accuracy of a network, the same twice, because an interval needs two parts."""
-    again = (weights @ right.astype(float)) / weights.sum(1)
-    return Scores((float(right.mean()),) * 2, np.repeat(again[:, None], 2, 1), same_test=True)
+    """Return the accuracy of a network."""
+    return of_one_model(float(right.mean()), (weights @ right.astype(float)) / weights.sum(1))
 
 
 def _lead(a: Arm, b: Arm, scored: Mapping[Arm, Sequence[Scores]]) -> str:

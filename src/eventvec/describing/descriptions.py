@@ -55,7 +55,7 @@ def describe(
     histories = Histories.of(data, names or {})
     if not histories.n:
         raise DataError("there is nothing to describe, because no history has an event")
-    said = []
+    sentences = []
     for place, template in enumerate(templates):
         table = template(histories)
         if not isinstance(table, pl.DataFrame) or dict(table.schema) != {"row": pl.Int64, "sentence": pl.String}:
@@ -63,8 +63,8 @@ def describe(
                 f"the template {shown(getattr(template, '__name__', repr(template)))} must return a table with the "
                 "columns row (whole numbers) and sentence (text)"
             )
-        said.append(table.with_columns(place=pl.lit(place)))
-    every = pl.concat(said).unique(("row", "sentence"), keep="first", maintain_order=True)
+        sentences.append(table.with_columns(place=pl.lit(place)))
+    every = pl.concat(sentences).unique(("row", "sentence"), keep="first", maintain_order=True)
     ordered = (
         every.with_columns(share=pl.len().over("sentence") / histories.n)
         .sort("row", "share", "place", "sentence").group_by("row", maintain_order=True).head(most)

@@ -25,7 +25,8 @@ class Histories:
         events: One row per event, in order: `row` (the history), `place` (0 for its first event), `time` (microseconds
             for calendar times), `since` (time since the first event), `gap` (time since the event before, null for the
             first), `part` (0, 1 or 2: the third of the history's time), `late` (whether it lies in the second half of
-            the time), and the columns of the schema: codes in the user's words, and numbers.
+            the time), and as `event: NAME` the columns of the schema: codes in the user's words, and numbers. `values`
+            has these events with one of the columns as `value`.
         rows: One row per history with events: `row`, `n` (its events) and `span` (the time from the first to the last).
         schema: What the columns mean.
         words: What stands for names of columns and for codes in sentences.
@@ -52,6 +53,12 @@ class Histories:
         """The columns of numbers."""
         return [field.name for field in self.schema.numeric]
 
+    def values(self, name: str) -> pl.DataFrame:
+        """Return the events that have a value of a column of the schema, with it as `value`."""
+        column = pl.col(f"event: {name}")
+        known = ~column.is_in(WITHOUT_WORDS) if name in self.codes else column.is_not_null()
+        return self.events.filter(known).with_columns(value=column)
+
     def word(self, name: str) -> str:
         """Return what stands for the name of a column."""
         return self.words.get(name, name)
@@ -72,9 +79,11 @@ class Histories:
                 texts = [*WITHOUT_WORDS, *(words.get(value, value) for value in field.values)]
                 distinct = {text: place for place, text in enumerate(dict.fromkeys(texts))}  # words may join codes
                 places = np.array([distinct[text] for text in texts])[x.values(field.name).long().numpy()]
-                columns[field.name] = pl.Series(list(distinct), dtype=pl.Enum(list(distinct))).gather(places)
+                columns[f"event: {field.name}"] = pl.Series(list(distinct), dtype=pl.Enum(list(distinct))).gather(
+                    places
+                )
         for numeric in schema.numeric:
-            columns[numeric.name] = pl.Series(x.values(numeric.name).double().numpy()).fill_nan(None)
+            columns[f"event: {numeric.name}"] = pl.Series(x.values(numeric.name).double().numpy()).fill_nan(None)
         first, last = pl.col("time").first().over("row"), pl.col("time").last().over("row")
         since, span = pl.col("time") - first, last - first
         events = pl.DataFrame(columns).with_columns(
@@ -83,5 +92,7 @@ class Histories:
             part=(3 * since >= span).cast(pl.Int8) + (3 * since >= 2 * span).cast(pl.Int8),
             late=2 * since >= span,
         )
-        of_rows = events.group_by("row", maintain_order=True).agg(n=pl.len(), span=pl.col("since").last())
+        of_rows = events.group_by("row", maintain_order=True).agg(
+            n=pl.len().cast(pl.Int64), span=pl.col("since").last()
+        )
         return Histories(events, of_rows, schema, words)

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-import numpy as np
 import polars as pl
 
-from eventvec.describing.histories import WITHOUT_WORDS, Histories
+from eventvec.describing.histories import Histories
 
 Template: TypeAlias = Callable[[Histories], pl.DataFrame]
 COUNTS = (1, 2, 3, 6, 11, 21, 51, 101, 201, 501, 1_001)
@@ -58,11 +57,11 @@ def shares(h: Histories) -> pl.DataFrame:
 
 def _shares_of(h: Histories, name: str) -> pl.DataFrame:
     frequent = (
-        _known(h, name).group_by("row", name).len("k").join(h.rows, on="row").filter(pl.col("n") > 1)
-        .sort("row", "k", name, descending=[False, True, False]).group_by("row", maintain_order=True).head(3)
+        h.values(name).group_by("row", "value").len("k").join(h.rows, on="row").filter(pl.col("n") > 1)
+        .sort("row", "k", "value", descending=[False, True, False]).group_by("row", maintain_order=True).head(3)
     )  # fmt: skip
     share = _share(pl.col("k") / pl.col("n"))
-    return _said(frequent, pl.format(f"{{}} events have the {h.word(name)} {{}}.", share, pl.col(name)))
+    return _said(frequent, pl.format("{} events have the {} {}.", share, pl.lit(h.word(name)), pl.col("value")))
 
 
 def variety(h: Histories) -> pl.DataFrame:
@@ -71,9 +70,9 @@ def variety(h: Histories) -> pl.DataFrame:
 
 
 def _variety_of(h: Histories, name: str) -> pl.DataFrame:
-    counted = _known(h, name).group_by("row").agg(n=pl.len(), k=pl.col(name).n_unique()).filter(pl.col("n") > 1)
+    counted = h.values(name).group_by("row").agg(n=pl.len(), k=pl.col("value").n_unique()).filter(pl.col("n") > 1)
     same = pl.lit(f"The {h.word(name)} is always the same.")
-    several = pl.format(f"The {h.word(name)} has {{}} different values.", _band(pl.col("k")))
+    several = pl.format("The {} has {} different values.", pl.lit(h.word(name)), _band(pl.col("k")))
     return _said(counted, pl.when(pl.col("k") == 1).then(same).otherwise(several))
 
 
@@ -83,9 +82,10 @@ def ends(h: Histories) -> pl.DataFrame:
 
 
 def _end_of(h: Histories, name: str, side: str) -> pl.DataFrame:
-    place = 0 if side == "first" else pl.col("place").max().over("row")
-    known = h.events.filter(pl.col("place") == place).filter(~pl.col(name).is_in(WITHOUT_WORDS))
-    return _said(known, pl.format(f"The {side} event has the {h.word(name)} {{}}.", pl.col(name)))
+    at_end = (
+        h.values(name).join(h.rows, on="row").filter(pl.col("place") == (0 if side == "first" else pl.col("n") - 1))
+    )
+    return _said(at_end, pl.format(f"The {side} event has the {{}} {{}}.", pl.lit(h.word(name)), pl.col("value")))
 
 
 def follows(h: Histories) -> pl.DataFrame:
@@ -94,19 +94,20 @@ def follows(h: Histories) -> pl.DataFrame:
 
 
 def _follows_of(h: Histories, name: str) -> pl.DataFrame:
-    known = ~pl.col(name).is_in(WITHOUT_WORDS)
-    anywhere = h.events.filter(known).group_by("row", after=name).len("k").join(h.rows, on="row")
+    known = h.values(name)
+    anywhere = known.group_by("row", after="value").len("k").join(h.rows, on="row")
+    next_one = known.select("row", pl.col("place") - 1, after="value")
     pairs = (
-        h.events.select("row", before=name, after=pl.col(name).shift(-1).over("row")).drop_nulls()
-        .filter(~pl.col("before").is_in(WITHOUT_WORDS)).with_columns(times=pl.len().over("row", "before"))
-        .group_by("row", "before", "after", "times").len("pairs")
+        known.join(h.rows, on="row").filter(pl.col("place") < pl.col("n") - 1).select("row", "place", before="value")
+        .with_columns(times=pl.len().over("row", "before").cast(pl.Int64))
+        .join(next_one, on=["row", "place"]).group_by("row", "before", "after", "times").len("pairs")
         .filter((pl.col("pairs") >= 3) & (2 * pl.col("pairs") >= pl.col("times")))
         .join(anywhere, on=["row", "after"])
         .filter(pl.col("pairs") * pl.col("n") >= 2 * pl.col("times") * pl.col("k"))
     )  # fmt: skip
-    word = h.word(name)
-    again = pl.format(f"The {word} {{}} tends to come several times in a row.", pl.col("before"))
-    other = pl.format(f"After the {word} {{}}, {{}} usually comes next.", pl.col("before"), pl.col("after"))
+    word = pl.lit(h.word(name))
+    again = pl.format("The {} {} tends to come several times in a row.", word, pl.col("before"))
+    other = pl.format("After the {} {}, {} usually comes next.", word, pl.col("before"), pl.col("after"))
     return _said(pairs, pl.when(pl.col("before") == pl.col("after")).then(again).otherwise(other))
 
 
@@ -137,13 +138,12 @@ def pace(h: Histories) -> pl.DataFrame:
 
 def burst(h: Histories) -> pl.DataFrame:
     """Whether a quarter of the events, and at least four, fall into a twentieth of the time."""
-    events = h.events.join(h.rows, on="row", maintain_order="left")
-    row, since, length = (events[name].to_numpy() for name in ("row", "since", "span"))
-    begins = np.concatenate([[0], np.cumsum(2 * h.rows["span"].to_numpy() + 1)[:-1]])  # of histories, one after another
-    placed = begins[np.searchsorted(h.rows["row"].to_numpy(), row)] + since
-    window = length // 20 if placed.dtype.kind == "i" else length / 20
-    inside = np.searchsorted(placed, placed + window, side="right") - np.arange(len(placed))
-    dense = events.filter(pl.Series((inside >= 4) & (4 * inside >= events["n"].to_numpy()) & (length > 0)))
+    enough = pl.max_horizontal(pl.lit(4, pl.Int64), (pl.col("n") + 3) // 4)
+    events = h.events.join(h.rows, on="row", maintain_order="left").with_columns(other=pl.col("place") + enough - 1)
+    later = h.events.select("row", pl.col("place").alias("other"), until="since")
+    dense = events.join(later, on=["row", "other"]).filter(
+        (pl.col("span") > 0) & (20 * (pl.col("until") - pl.col("since")) <= pl.col("span"))
+    )
     return _said(dense, pl.format("Many events come in a burst {}.", _choice(pl.col("part"), PARTS)))
 
 
@@ -167,7 +167,7 @@ def changes(h: Histories) -> pl.DataFrame:
 
 
 def _changes_of(h: Histories, name: str) -> pl.DataFrame:
-    halves = _known(h, name).group_by("row", name).agg(late=pl.col("late").sum(), k=pl.len()).join(h.rows, on="row")
+    halves = h.values(name).group_by("row", "value").agg(late=pl.col("late").sum(), k=pl.len()).join(h.rows, on="row")
     early, late, often = pl.col("k") - pl.col("late"), pl.col("late"), pl.col("k") >= 4
     facts = {
         "stops": (late == 0) & (pl.col("k") >= 3), "sets in late": (early == 0) & (pl.col("k") >= 3),
@@ -176,7 +176,7 @@ def _changes_of(h: Histories, name: str) -> pl.DataFrame:
     }  # fmt: skip
     halves = halves.filter(pl.col("span") > 0)
     return pl.concat(
-        _said(halves.filter(fact), pl.format(f"The {h.word(name)} {{}} {words}.", pl.col(name)))
+        _said(halves.filter(fact), pl.format(f"The {{}} {{}} {words}.", pl.lit(h.word(name)), pl.col("value")))
         for words, fact in facts.items()
     )
 
@@ -187,17 +187,17 @@ def levels(h: Histories) -> pl.DataFrame:
 
 
 def _levels_of(h: Histories, name: str) -> pl.DataFrame:
-    present = h.events.filter(pl.col(name).is_not_null())
-    low, high = (present[name].quantile(q, "linear") for q in (0.25, 0.75))
+    present = h.values(name)
+    low, high = (present["value"].quantile(q, "linear") for q in (0.25, 0.75))
     if low is None or high is None or h.n < FEWEST_HISTORIES:
         return _nothing()
     counted = present.group_by("row").agg(
-        n=pl.len(), low=(pl.col(name) < low).sum(), high=(pl.col(name) > high).sum()
+        n=pl.len(), low=(pl.col("value") < low).sum(), high=(pl.col("value") > high).sum()
     ).filter(pl.col("n") >= 2)  # fmt: skip
     return pl.concat(
         _said(
             counted.filter(2 * pl.col(level) >= pl.col("n")),
-            pl.format(f"{{}} events have a {level} {h.word(name)}.", _share(pl.col(level) / pl.col("n"))),
+            pl.format(f"{{}} events have a {level} {{}}.", _share(pl.col(level) / pl.col("n")), pl.lit(h.word(name))),
         )
         for level in ("low", "high")
     )
@@ -209,16 +209,14 @@ def averages(h: Histories) -> pl.DataFrame:
 
 
 def _averages_of(h: Histories, name: str) -> pl.DataFrame:
-    means = h.events.group_by("row").agg(mean=pl.col(name).mean()).drop_nulls()
+    means = h.values(name).group_by("row").agg(mean=pl.col("value").mean())
     if means.height < FEWEST_HISTORIES:
         return _nothing()
     low, high = (means["mean"].quantile(q, "linear") for q in (0.1, 0.9))
-    text = f"On average, the {h.word(name)} is {{}} than in nine of ten histories."
+    beyond = {"higher": pl.col("mean") > high, "lower": pl.col("mean") < low}
     return pl.concat(
-        [
-            _said(means.filter(pl.col("mean") > high), pl.lit(text.format("higher"))),
-            _said(means.filter(pl.col("mean") < low), pl.lit(text.format("lower"))),
-        ]
+        _said(means.filter(fact), pl.lit(f"On average, the {h.word(name)} is {side} than in nine of ten histories."))
+        for side, fact in beyond.items()
     )
 
 
@@ -228,12 +226,12 @@ def trends(h: Histories) -> pl.DataFrame:
 
 
 def _trends_of(h: Histories, name: str) -> pl.DataFrame:
-    present = h.events.filter(pl.col(name).is_not_null()).with_columns(
+    present = h.values(name).with_columns(
         half=2 * pl.int_range(pl.len()).over("row") >= pl.len().over("row"), k=pl.len().over("row")
     ).filter(pl.col("k") >= 6)  # fmt: skip
     halves = present.group_by("row").agg(
-        step=pl.col(name).filter("half").mean() - pl.col(name).filter(~pl.col("half")).mean(),
-        spread=pl.col(name).std(ddof=0),
+        step=pl.col("value").filter("half").mean() - pl.col("value").filter(~pl.col("half")).mean(),
+        spread=pl.col("value").std(ddof=0),
     ).filter(pl.col("spread") > 0)  # fmt: skip
     rises, falls = pl.col("step") >= 0.8 * pl.col("spread"), pl.col("step") <= -0.8 * pl.col("spread")
     return pl.concat(
@@ -279,11 +277,6 @@ def _mostly(h: Histories, place: pl.Expr, words: Sequence[str]) -> pl.DataFrame:
 def _each(names: Sequence[str], template: Callable[[str], pl.DataFrame]) -> pl.DataFrame:
     """Return the sentences about several columns."""
     return pl.concat([_nothing(), *map(template, names)])
-
-
-def _known(h: Histories, name: str) -> pl.DataFrame:
-    """Return the events that have a value of a column of codes."""
-    return h.events.filter(~pl.col(name).is_in(WITHOUT_WORDS))
 
 
 def _said(rows: pl.DataFrame, sentence: pl.Expr) -> pl.DataFrame:
