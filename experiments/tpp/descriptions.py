@@ -244,8 +244,10 @@ WORDINGS: dict[str, tuple[str, ...]] = {
 }
 """The wordings of each kind of fact; `{x}` and `{y}` are types, `{part}` is one of `PARTS`."""
 
+EVERY_WORDING, FIRST_WORDING, OTHER_WORDINGS = slice(None), slice(1), slice(1, None)
 
-def describe(names: Sequence[str], times: Sequence[int], rng: random.Random) -> str:
+
+def describe(names: Sequence[str], times: Sequence[int], rng: random.Random, among: slice = EVERY_WORDING) -> str:
     """Return a description of one history in two to five sentences.
 
     The number of sentences is drawn first. Their facts are drawn from topic after topic, in random order: a kind that
@@ -255,6 +257,7 @@ def describe(names: Sequence[str], times: Sequence[int], rng: random.Random) -> 
         names: The type of each event.
         times: The time of each event, ascending, in a whole number of any unit.
         rng: Draws the facts and the wordings.
+        among: The wordings of each kind and part that are drawn from; the facts do not depend on it.
 
     Raises:
         DataError: If fewer than two facts hold, as they do for very short histories, or a name contains a quotation
@@ -267,7 +270,7 @@ def describe(names: Sequence[str], times: Sequence[int], rng: random.Random) -> 
     if any('"' in name for name in names):
         raise DataError("the name of a type contains a quotation mark, which encloses names in descriptions; remove it")
     stated = chosen(facts(names, times), rng)
-    sentences = [sentence(fact, rng, LINKS if place else OPENINGS) for place, fact in enumerate(stated)]
+    sentences = [sentence(fact, rng, LINKS if place else OPENINGS, among) for place, fact in enumerate(stated)]
     if len(sentences) < FEWEST:
         raise DataError(f"only {len(sentences)} facts hold for a history of {len(names)} events; give a longer one")
     return " ".join(sentences)
@@ -299,20 +302,21 @@ def chosen(known: Sequence[Fact], rng: random.Random) -> list[Fact]:
     return rng.sample(drawn, len(drawn))
 
 
-def sentence(fact: Fact, rng: random.Random, links: Sequence[str] = ()) -> str:
+def sentence(fact: Fact, rng: random.Random, links: Sequence[str] = (), among: slice = EVERY_WORDING) -> str:
     """Return a sentence that states a fact.
 
     Args:
         fact: What it states.
         rng: Draws the wording.
         links: The linking words that it may begin with.
+        among: The wordings of each kind and part that are drawn from.
 
     Example:
         >>> sentence(Fact("trends", "gives_way", ("Caucus", "Guru")), random.Random(0))
         'The focus shifts from "Caucus" to "Guru".'
     """
     x, y = (f'"{name}"' for name in (*fact.names, "", "")[:2])
-    part = rng.choice(PARTS[fact.part]) if fact.part else ""
-    text = rng.choice(WORDINGS[fact.kind]).format(x=x, y=y, part=part)
+    part = rng.choice(PARTS[fact.part][among]) if fact.part else ""
+    text = rng.choice(WORDINGS[fact.kind][among]).format(x=x, y=y, part=part)
     linked = f"{rng.choice(links)} {text}" if links and rng.random() < LINKED else text
     return f"{linked[0].upper()}{linked[1:]}."

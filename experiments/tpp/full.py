@@ -17,11 +17,11 @@ from unittest.mock import patch
 import numpy as np
 
 from experiments.command_line import Row
-from experiments.tpp.arms import MINILM, Arm, vectors
+from experiments.tpp.arms import MINILM, Arm, similarities
 from experiments.tpp.benchmarks import HOUR, benchmark
 from experiments.tpp.published import ABLATIONS, EARTHQUAKES, MODELS, TUNED, UNTUNED, Score
 from experiments.tpp.records import write_records
-from experiments.tpp.scores import Scored, found
+from experiments.tpp.scores import Scored, searched
 
 ROOT = "tesrbench"
 """The folder of the published sets, below the one that EVENTVEC_DATA names."""
@@ -93,7 +93,7 @@ def _row(title: str, arms: Sequence[Arm], paper: Score, small: bool, keep: Path)
 
     The variance of the mean is that over histories, by the jackknife, and that between seeds over their number.
     """
-    of_seeds = [found(z["query"], z["key"]) for z in (vectors(arm, small, keep) for arm in arms)]
+    of_seeds = [searched(similarities(arm, small, keep)["test"]) for arm in arms]
     row: Row = {"data": arms[0].data.partition("/")[2], "model": title, "seeds": len(arms)}
     for name, scores, published_score in zip(("MRR", "recall@5"), zip(*of_seeds, strict=True), paper, strict=True):
         mean = Scored(np.mean([each.value for each in scores]), np.mean([each.without for each in scores], 0))

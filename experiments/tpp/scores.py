@@ -63,9 +63,36 @@ def found(query: Array, key: Array) -> tuple[Scored, Scored]:
         >>> f"{mrr.value:.3f} {recall.value:.0f}"  # the ranks are 1, 2 or 3, 2 or 3
         '0.611 1'
     """
-    q, k = (F.normalize(torch.from_numpy(np.asarray(z, np.float64)), dim=1) for z in (query, key))
-    cosines = q @ k.T
-    return ranked(ahead(cosines, cosines.diagonal()))
+    return searched(cosines(query, key))
+
+
+def cosines(query: Array, key: Array) -> Array:
+    """Return `(n, …)` the cosine of each query and each key.
+
+    Args:
+        query: `(n, d)` embeddings.
+        key: `(…, d)` embeddings.
+
+    Example:
+        >>> cosines(np.eye(2), np.array([[0.0, 2.0]])).tolist()
+        [[0.0], [1.0]]
+    """
+    q, k = (F.normalize(torch.from_numpy(np.asarray(z, np.float64)), dim=-1) for z in (query, key))
+    return (q @ k.flatten(0, -2).T).unflatten(1, k.shape[:-1]).numpy()
+
+
+def searched(similarity: Array) -> tuple[Scored, Scored]:
+    """Return the mean reciprocal rank and Recall@5, where history i is the answer to query i, see `ranked`.
+
+    Args:
+        similarity: `(n, n)` that of query i and history j.
+
+    Example:
+        >>> [round(score.value, 3) for score in searched(np.array([[0.9, 0.1], [0.8, 0.2]]))]
+        [0.75, 1.0]
+    """
+    similar = torch.from_numpy(np.asarray(similarity, np.float64))
+    return ranked(ahead(similar, similar.diagonal()))
 
 
 def ahead(similarity: Tensor, true_similarity: Tensor) -> Array:
@@ -142,46 +169,49 @@ def perfect_reader(fit: Array, k: int = 5) -> tuple[Scored, Scored]:
     return ranked(0.5 * fit, k)
 
 
-def share_told_apart(query: Array, key: Array, counterfeits: Array, differ: Array) -> Scored:
-    """Return how often a description is closer to its history than to a counterfeit of it; equal cosines are a half.
+def share_told_apart(similarity: Array, to_counterfeits: Array, differ: Array) -> Scored:
+    """Return how often a description is more similar to its history than to a counterfeit of it; level is a half.
 
     Args:
-        query: `(n, d)` embeddings of descriptions.
-        key: `(n, d)` those of their histories.
-        counterfeits: `(n, m, d)` those of counterfeits of each history.
+        similarity: `(n, n)` that of description i and history j.
+        to_counterfeits: `(n, n, m)` that of description i and the counterfeits of history j.
         differ: `(n, m)` bool: counterfeits that are not equal to the history. Histories without one do not count.
 
     Example:
-        >>> z = np.eye(2)
-        >>> share_told_apart(z, z, np.stack([z[::-1], z], 1), np.ones((2, 2), bool)).value
-        0.75
+        >>> similarity, to_counterfeits = np.array([[0.6, 0.9], [0.8, 0.7]]), np.array([[[0.5], [0.1]], [[0.9], [0.9]]])
+        >>> share_told_apart(similarity, to_counterfeits, np.ones((2, 1), bool)).value
+        0.5
     """
-    rows = differ.any(1)
-    q, k, c = (F.normalize(torch.from_numpy(z[rows].astype(np.float64)), dim=-1) for z in (query, key, counterfeits))
-    behind = 1 - ahead((c @ q[:, :, None])[:, :, 0], (q * k).sum(1))
-    return mean_of((behind * differ[rows]).sum(1) / differ[rows].sum(1))
+    return mean_of(_told_apart(similarity, to_counterfeits, differ).diagonal())
 
 
-def told_apart_by_others(query: Array, key: Array, counterfeits: Array, differ: Array) -> Scored:
-    """Return how often the description of another history is closer to a history than to a counterfeit of it.
+def told_apart_by_others(similarity: Array, to_counterfeits: Array, differ: Array) -> Scored:
+    """Return how often the description of another history is more similar to a history than to a counterfeit of it.
 
     That is the mean over all other descriptions, and what tells real histories from counterfeits without reading a
     description of them. The arguments are those of `share_told_apart`.
 
     Example:
-        >>> z = np.eye(2)
-        >>> told_apart_by_others(z, z, np.stack([z[::-1], z], 1), np.ones((2, 2), bool)).value
-        0.25
+        >>> similarity, to_counterfeits = np.array([[0.6, 0.9], [0.8, 0.7]]), np.array([[[0.5], [0.1]], [[0.9], [0.9]]])
+        >>> told_apart_by_others(similarity, to_counterfeits, np.ones((2, 1), bool)).value
+        0.5
+    """
+    by_description = _told_apart(similarity, to_counterfeits, differ)  # its diagonal is that of the histories' own
+    own = by_description.diagonal()
+    return mean_of((by_description.sum(0) - own) / (len(similarity) - 1))
+
+
+def _told_apart(similarity: Array, to_counterfeits: Array, differ: Array) -> Array:
+    """Return `(n, k)` how often description i is more similar to history j than to its counterfeits.
+
+    The k histories with a counterfeit that differs come first among the rows, so that theirs are on the diagonal.
     """
     rows = np.flatnonzero(differ.any(1))
-    q, k, c = (
-        F.normalize(torch.from_numpy(z.astype(np.float64)), dim=-1) for z in (query, key[rows], counterfeits[rows])
-    )
-    cosines, n = c @ q.T, len(q)  # (rows, m, n)
-    behind = 1 - ahead(cosines.flatten(1), (k @ q.T).repeat(1, c.shape[1]))
-    by_description = (behind.reshape(cosines.shape) * differ[rows][..., None]).sum(1) / differ[rows].sum(1)[:, None]
-    own = by_description[np.arange(len(rows)), rows]
-    return mean_of((by_description.sum(1) - own) / (n - 1))
+    order = np.concatenate([rows, np.setdiff1d(np.arange(len(differ)), rows)])
+    right, false = (torch.from_numpy(np.asarray(s, np.float64)[order][:, rows]) for s in (similarity, to_counterfeits))
+    behind = 1 - ahead(false.flatten(1), right.repeat_interleave(differ.shape[1], 1))
+    told: Array = (behind.reshape(false.shape) * differ[rows]).sum(2) / differ[rows].sum(1)
+    return told
 
 
 def mean_of(each: Array) -> Scored:

@@ -17,7 +17,8 @@ EPOCHS = {BADGES: 3, EARTHQUAKES: 10, STAYS: 2, MIXED: 3}
 """The passes of a language model over each set, about five minutes on a core."""
 GRU_EPOCHS = 30
 SERIALISED, TPP, LLAMA, TOWERS = "serialised, MiniLM", "TPP, MiniLM", "TPP, stories15M", "GRU beside frozen MiniLM"
-RATES = {SERIALISED: 2e-3, TPP: 2e-3, LLAMA: 2e-3, TOWERS: 3e-3}
+LATE = "late interaction"
+RATES = {SERIALISED: 2e-3, TPP: 2e-3, LLAMA: 2e-3, TOWERS: 3e-3, LATE: 3e-3}
 STATE = 64
 """The learning rates and the size of the GRU's state, chosen on the validation part, see `TRIALS`."""
 
@@ -38,6 +39,20 @@ def tuned(data: str) -> dict[str, Arm]:
         LLAMA: _language(data, LLAMA, STORIES),
         TOWERS: _towers(data, STATE, RATES[TOWERS]),
     }
+
+
+def competing(data: str) -> dict[str, Arm]:
+    """Return the trained models that compete with sentences that need no training.
+
+    Args:
+        data: A name in `SETS`.
+
+    Example:
+        >>> list(competing("usgs_earthquakes"))
+        ['TPP, MiniLM', 'GRU beside frozen MiniLM', 'late interaction']
+    """
+    models = tuned(data)
+    return {TPP: models[TPP], TOWERS: models[TOWERS], LATE: replace(models[TOWERS], late=True, lr=RATES[LATE])}
 
 
 def untuned(data: str) -> dict[str, Arm]:
@@ -85,7 +100,7 @@ def told_counterfeits(data: str) -> dict[str, Arm]:
         'GRU beside frozen MiniLM, gaps as negatives'
     """
     towers = tuned(data)[TOWERS]
-    arms = {**ablations(data, {"reads": "time"}, {"reads": "text"}), TOWERS: towers}
+    arms = {**ablations(data, {"reads": "time"}, {"reads": "text"}), TOWERS: towers, LATE: competing(data)[LATE]}
     for exchanged in get_args(Exchanged):
         negatives = {"negatives": Counterfeits(COUNTERFEITS, exchanged)}
         arms[f"{TOWERS}, {exchanged} as negatives"] = replace(towers, method=negatives)
@@ -119,5 +134,7 @@ TRIALS = [
     *(replace(tuned(EARTHQUAKES)[SERIALISED], lr=lr) for lr in (5e-4, 1e-3, 2e-3)),
     *(replace(tuned(EARTHQUAKES)[LLAMA], lr=lr) for lr in (1e-3, 2e-3, 4e-3)),
     *(_towers(data, state, lr) for data, state, lr in product((EARTHQUAKES, BADGES), (64, 256), (1e-3, 3e-3))),
+    *(replace(competing(data)[LATE], lr=lr) for data, lr in product((EARTHQUAKES, BADGES), (1e-3, 3e-3))),
 ]
-"""Learning rates of the language models on earthquakes, and of the GRU, of two sizes, on earthquakes and badges."""
+"""Learning rates of the language models on earthquakes; of the GRU, of two sizes, and of late interaction, on
+earthquakes and badges."""

@@ -31,7 +31,7 @@ TABLES = {
     "settings": ("effects",),
     "tpp": (
         *("describe", "choose", "table6", "table7", "table8", "table9", "table10", "table11", "table12"),
-        *("counterfeits", "pairs", "full"),
+        *("counterfeits", "pairs", "full", "words", "fusions"),
     ),
     "worth": ("judges", "groups", "networks", "calls", "screen", "result", "curve"),
 }
@@ -49,9 +49,7 @@ WITHOUT_DATA = {
 
 
 IN_BFLOAT16 = {
-    ("order", "texts"), ("order", "text_trainings"), ("order", "attention"), ("tpp", "choose"),
-    *(("tpp", f"table{number}") for number in (6, 7, 8, 9, 10, 11)),
-    ("tpp", "counterfeits"), ("tpp", "pairs"), ("tpp", "full"),
+    ("order", "texts"), ("order", "text_trainings"), ("order", "attention"),
 }  # fmt: skip
 """Tables of networks that compute in bfloat16, some of them in processes of their own."""
 SLOW_CPU = pytest.mark.skipif(not cpu_has_bfloat16(), reason="this CPU does not compute in bfloat16")
