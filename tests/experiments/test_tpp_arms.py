@@ -10,20 +10,18 @@ import polars as pl
 import pytest
 from experiments.tpp import arms
 from experiments.tpp.apart import perfect_apart
-from experiments.tpp.arms import Arm, vectors
+from experiments.tpp.arms import Arm, similarities
 from experiments.tpp.benchmarks import DAY, HOUR, KEY, Benchmark, Split, mixed
 from experiments.tpp.full import published
 from experiments.tpp.published import ABLATIONS, FOLDERS, TUNED, UNTUNED
 from experiments.tpp.records import read_benchmark, read_split, write_records
-from experiments.tpp.scores import share_told_apart
-from experiments.tpp.settings import RATES, TRIALS, tuned
+from experiments.tpp.scores import searched, share_told_apart
+from experiments.tpp.settings import RATES, TRIALS, competing, tuned
 
 import backbones
 from eventvec.errors import DataError
 
 NAMES = ("Guru", "Caucus", "Yearling")
-
-pytestmark = pytest.mark.usefixtures("bfloat16_everywhere")  # the studies compute in it
 
 
 def small_set(name: str, unit: int, n: int = 20, seed: int = 0) -> Benchmark:
@@ -76,23 +74,29 @@ def arm(monkeypatch: pytest.MonkeyPatch) -> Arm:
     return Arm("one", backbones.folder("bert"), epochs=2, batch_size=4, lora=2)
 
 
-def test_a_model_is_trained_once_and_its_vectors_are_kept(
+def test_a_model_is_trained_once_and_what_it_finds_similar_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arm: Arm
 ) -> None:
-    first = vectors(arm, False, tmp_path)
-    assert first["query"].shape == first["key"].shape == (3, backbones.WIDTH)
-    assert first["types"].shape == first["gaps"].shape == (3, 3, backbones.WIDTH)
+    first = similarities(arm, False, tmp_path)
+    assert first["test"].shape == first["held out"].shape == (3, 3)
+    assert first["types"].shape == first["gaps"].shape == (3, 3, 3)
+    assert "reworded" not in first  # the set is not one of ours
     assert len(first["about"]["validation"]) == 2
     monkeypatch.setattr(arms, "_trained", lambda *_: pytest.fail("trained again"))
-    again = vectors(arm, False, tmp_path)
-    assert np.array_equal(again["query"], first["query"])
+    again = similarities(arm, False, tmp_path)
+    assert np.array_equal(again["test"], first["test"])
     assert again["about"] == first["about"]
 
 
-def test_a_gru_and_untrained_models_are_read_too(tmp_path: Path, arm: Arm) -> None:
-    towers = vectors(replace(arm, gru=5, lora=None), False, tmp_path)
-    assert towers["key"].shape == (3, 15)  # last, mean and maximum
-    untuned = vectors(replace(arm, epochs=0), False, tmp_path)
+def test_the_rows_that_chose_the_epoch_are_known(tmp_path: Path, arm: Arm) -> None:
+    towers = similarities(replace(arm, gru=5, lora=None), False, tmp_path)
+    mrr = towers["about"]["validation"][towers["about"]["epoch"] - 1]
+    assert searched(towers["held out"])[0].value == pytest.approx(mrr, abs=1e-6)
+    assert not set(towers["held out rows"]) & set(small_set("one", DAY).split.test)
+
+
+def test_untrained_models_are_read_too(tmp_path: Path, arm: Arm) -> None:
+    untuned = similarities(replace(arm, epochs=0), False, tmp_path)
     assert "gaps" not in untuned
     assert "validation" not in untuned["about"]
 
@@ -104,7 +108,7 @@ def test_the_perfect_reader_tells_no_counterfeit_of_which_the_description_is_tru
 
 
 def test_the_settings_of_the_tables_are_among_the_trials() -> None:
-    chosen = tuned("usgs_earthquakes")
+    chosen = {**tuned("usgs_earthquakes"), **competing("usgs_earthquakes")}
     for name in RATES:
         assert chosen[name] in TRIALS
 
@@ -130,7 +134,7 @@ def test_the_mixture_of_the_published_sets_is_read(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize(("reads", "exchanged"), [("text", "gaps"), ("time", "types")])
 def test_what_is_not_read_is_told_apart_by_half(tmp_path: Path, arm: Arm, reads: str, exchanged: str) -> None:
-    z = vectors(replace(arm, reading={"reads": reads}, epochs=1), False, tmp_path)
-    score = share_told_apart(z["query"], z["key"], z[exchanged], z[f"{exchanged} differ"])
+    z = similarities(replace(arm, reading={"reads": reads}, epochs=1), False, tmp_path)
+    score = share_told_apart(z["test"], z[exchanged], z[f"{exchanged} differ"])
     assert z[f"{exchanged} differ"].any()
     assert (score.value, score.half_width) == (0.5, 0.0)

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from experiments.tpp.scores import Array, Scored, found, mean_of, perfect_reader, share_told_apart, told_apart_by_others
+from experiments.tpp.scores import (
+    Array,
+    Scored,
+    cosines,
+    found,
+    mean_of,
+    perfect_reader,
+    share_told_apart,
+    told_apart_by_others,
+)
 
 from eventvec.methods.retrieval import score_retrieval
 
@@ -81,7 +90,7 @@ def test_counterfeits_are_share_told_apart_by_cosine() -> None:
         cosine = [float(query[row] @ z / np.linalg.norm(z)) for z in (key[row], *counterfeits[row][differ[row]])]
         wins = [0.5 if abs(cosine[0] - other) < 1e-6 else float(cosine[0] > other) for other in cosine[1:]]
         each += [np.mean(wins)] if wins else []
-    score = share_told_apart(query, key, counterfeits, differ)
+    score = share_told_apart(cosines(query, key), cosines(query, counterfeits), differ)
     assert score.value == pytest.approx(np.mean(each))
     assert len(score.without) == len(each) < 25
     assert mean_of(np.array(each)).half_width == pytest.approx(1.96 * np.std(each, ddof=1) / np.sqrt(len(each)))
@@ -93,10 +102,12 @@ def test_counterfeits_are_told_apart_by_the_descriptions_of_all_others() -> None
     counterfeits[4, 1], differ[:], differ[6] = key[4], differ | np.eye(9, 3, dtype=bool), False
     each = [
         np.mean([
-            share_told_apart(query[[other]], key[[row]], counterfeits[[row]], differ[[row]]).value
+            share_told_apart(
+                cosines(query[[other]], key[[row]]), cosines(query[[other]], counterfeits[[row]]), differ[[row]]
+            ).value
             for other in range(9) if other != row
         ]) for row in range(9) if differ[row].any()
     ]  # fmt: skip
-    score = told_apart_by_others(query, key, counterfeits, differ)
+    score = told_apart_by_others(cosines(query, key), cosines(query, counterfeits), differ)
     assert score.value == pytest.approx(np.mean(each))
     assert len(score.without) == len(each)

@@ -1,0 +1,154 @@
+"""Search by words: sentences, late interaction and fusions against their slow versions."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from experiments.tpp import described
+from experiments.tpp.apart import exchanged_histories
+from experiments.tpp.arms import Arm, build
+from experiments.tpp.benchmarks import DAY, KEY
+from experiments.tpp.described import (
+    FACTS,
+    SHIPPED,
+    all_facts,
+    counterfeits_by_sentences,
+    matched,
+    package_sentences,
+)
+from experiments.tpp.descriptions import LINKS, OPENINGS, OTHER_WORDINGS, describe
+from experiments.tpp.late import LateInteraction
+from experiments.tpp.scores import searched
+from experiments.tpp.sentences import parse
+from experiments.tpp.settings import TOWERS, TPP
+from experiments.tpp.words import Fusion, chosen, trials
+from test_tpp_arms import small_set
+from test_tpp_descriptions import histories
+
+import backbones
+from eventvec.dataset import text_column
+from eventvec.encoders import SentenceEncoder
+
+RNG = np.random.default_rng(0)
+
+
+def embedded(encoder: SentenceEncoder, text: str) -> np.ndarray:
+    """Return the unit vector of one sentence."""
+    vector = encoder(text_column(pa.array([text])))[0].detach().numpy()
+    return vector / np.linalg.norm(vector)
+
+
+def test_a_query_is_matched_sentence_by_sentence() -> None:
+    encoder = SentenceEncoder(backbones.folder("bert"))
+    queries = ["it begins with a. it ends with b.", "nothing happens."]
+    documents = [["it begins with b.", "it ends with b."], ["nothing happens."], ["a is rare.", "b is rare.", "c."]]
+    slow = np.zeros((2, 3))
+    for row, split in enumerate((["it begins with a.", "it ends with b."], ["nothing happens."])):
+        for column, sentences in enumerate(documents):
+            best = [max(embedded(encoder, q) @ embedded(encoder, s) for s in sentences) for q in split]
+            slow[row, column] = np.mean(best)
+    assert matched(queries, documents, encoder) == pytest.approx(slow, abs=1e-5)
+    assert slow[1, 1] == pytest.approx(1)
+
+
+def test_late_interaction_is_the_mean_of_the_best_states() -> None:
+    data = small_set("one", DAY)
+    data.descriptions[3] = '"Guru" opens the sequence. "Caucus" ends it. It is short.'
+    dataset = data.dataset()
+    method = build(Arm("one", backbones.folder("bert"), lora=None, gru=5, late=True), dataset)
+    assert isinstance(method.eval(), LateInteraction)
+    x = dataset.sequences
+    similar = method.similarity(x[torch.tensor([0, 3])], x[torch.tensor([3, 7, 5])]).detach().numpy()
+    slow = np.zeros((2, 3))
+    for row, query in enumerate(
+        ([data.descriptions[0]], ['"Guru" opens the sequence.', '"Caucus" ends it.', "It is short."])
+    ):
+        for column, history in enumerate((3, 7, 5)):
+            states = method.of_state(method.encoder.states(x[torch.tensor([history])])).detach().numpy()
+            units = [state / np.linalg.norm(state) for state in states]
+            best = []
+            for sentence in query:
+                vector = method.sentences(text_column(pa.array([sentence])))
+                z = method.of_sentence(vector)[0].detach().numpy()
+                best.append(max(z @ unit / np.linalg.norm(z) for unit in units))
+            slow[row, column] = np.mean(best)
+    assert similar == pytest.approx(slow, abs=1e-5)
+    loss = method.loss(x[torch.tensor([3, 7, 5])], torch.Generator()).item()
+    logits = 20 * method.similarity(x[torch.tensor([3, 7, 5])], x[torch.tensor([3, 7, 5])]).detach().double().numpy()
+    ways = [-np.log(np.exp(way.diagonal()) / np.exp(way).sum(1)).mean() for way in (logits, logits.T)]
+    assert loss == pytest.approx(np.mean(ways), abs=1e-4)
+
+
+def test_other_wordings_state_the_same_facts_as_no_document_does() -> None:
+    for row, (names, times) in enumerate(histories(2, 200)):
+        if len(names) < 8 or times[0] == times[-1]:
+            continue
+        usual = describe(names, times, random.Random(row))
+        others = describe(names, times, random.Random(row), OTHER_WORDINGS)
+        assert parse(others) == parse(usual)
+        (document,) = all_facts([(0, names, times)])
+        assert {str(statement) for statement in parse(usual)} <= {str(parse(text)[0]) for text in document}
+        for link in (*OPENINGS, *LINKS):
+            others = others.replace(f"{link[0].upper()}{link[1:]} ", "")
+        for text in document:
+            assert text.lower() not in others.lower()
+
+
+def test_fusions_are_means_of_ranks_or_of_z_scores() -> None:
+    one, other = RNG.random((4, 6)), RNG.random((4, 6))
+    found = {FACTS: {"test": one}, TPP: {"test": other}}
+    ranks, standard = np.zeros((4, 6)), np.zeros((4, 6))
+    for row in range(4):
+        for column in range(6):
+            for weight, similar in ((0.7, one), (0.3, other)):
+                values = similar[row]
+                ranks[row, column] += weight * 60 / (60 + 1 + (values > values[column]).sum())
+                standard[row, column] += weight * (values[column] - values.mean()) / values.std()
+    assert Fusion(FACTS, TPP, "ranks", 0.3)(found, "test") == pytest.approx(ranks)
+    assert Fusion(FACTS, TPP, "z-scores", 0.3)(found, "test") == pytest.approx(standard)
+
+
+def test_what_is_level_stays_level_in_a_fusion() -> None:
+    found = {FACTS: {"test": np.full((2, 3), 0.1)}, TPP: {"test": np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])}}
+    assert np.isfinite(Fusion(FACTS, TPP, "z-scores", 0.3)(found, "test")).all()
+    fused = Fusion(FACTS, TPP, "ranks", 0.3)(found, "test")
+    assert fused[0, 1] == fused[0, 2] < fused[0, 0]
+
+
+def test_the_fusion_with_the_best_mean_over_sets_is_chosen_without_the_test_part() -> None:
+    exact, noise = np.eye(9), RNG.random((9, 9))
+    of_set = {FACTS: noise, SHIPPED: exact, TPP: exact, TOWERS: noise}
+    found = [{name: {"held out": similar} for name, similar in of_set.items()}] * 2
+    best = {fusion[:2]: fusion for fusion in chosen(trials(found))}
+    assert best[FACTS, TPP].weight == 0.5  # the greatest that is tried
+    assert best[SHIPPED, TOWERS].weight == 0.1
+    for fusion, scores in trials(found):
+        assert scores == [searched(fusion(found[0], "held out"))[0].value] * 2
+        assert np.mean(scores) <= np.mean([searched(best[fusion[:2]](each, "held out"))[0].value for each in found])
+
+
+@pytest.mark.parametrize("exchanged", ["types", "gaps"])
+def test_counterfeits_are_described_by_their_own_events(monkeypatch: pytest.MonkeyPatch, exchanged: str) -> None:
+    monkeypatch.setattr(described, "MINILM", backbones.folder("bert"))
+    data, encoder = small_set("one", DAY), SentenceEncoder(backbones.folder("bert"))
+    found = counterfeits_by_sentences(data)
+    copies, differ = exchanged_histories(data, exchanged)
+    assert differ.any()
+    queries = [data.descriptions[row] for row in data.split.test]
+    for place, (key, names, times) in enumerate(copies):
+        of_copy = pl.DataFrame({KEY: key, "time": times, "type_text": names}).cast(dict(data.events.schema))
+        table = pl.concat([of_copy, data.events.filter(pl.col(KEY) != key)])
+        again = {FACTS: all_facts([copies[place]]), SHIPPED: package_sentences(table)[:1]}
+        row, copy = divmod(place, 3)
+        original = data.events.filter(pl.col(KEY) == key)
+        assert differ[row, copy] == (original.rows() != of_copy.rows())
+        for name, sentences in again.items():
+            expected = matched(queries, sentences, encoder)[:, 0]
+            assert found[name][exchanged][:, row, copy] == pytest.approx(expected, abs=1e-5)
+            if not differ[row, copy]:
+                assert np.array_equal(found[name][exchanged][:, row, copy], found[name]["test"][:, row])
