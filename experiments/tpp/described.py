@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import chain
 from typing import get_args
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
-import torch
-import torch.nn.functional as F
 
 import eventvec as ev
-from eventvec.dataset import text_column
+from eventvec.describing.matching import Sentences
 from eventvec.encoders import SentenceEncoder
 from eventvec.views.counterfeits import Exchanged
 from experiments.tpp.apart import exchanged_histories
@@ -21,10 +19,11 @@ from experiments.tpp.arms import COUNTERFEITS, MINILM, Array, Similarities
 from experiments.tpp.benchmarks import KEY, Benchmark, History, reworded
 from experiments.tpp.descriptions import FIRST_WORDING, sentence
 from experiments.tpp.facts import facts
-from experiments.tpp.late import sentences_of
 
 FACTS, SHIPPED = "described + MiniLM", "ev.describe + MiniLM"
-"""All facts in the templates of the study, one wording each; and what the package writes."""
+"""All facts in the templates of the study, one wording each, and what the package writes, by a language model."""
+BM25 = {FACTS: "described + BM25", SHIPPED: "ev.describe + BM25"}
+"""The same sentences without a language model."""
 
 
 def all_facts(histories: Sequence[History]) -> list[list[str]]:
@@ -51,27 +50,22 @@ def package_sentences(events: pl.DataFrame) -> list[list[str]]:
     return [sentences[key] for key in events[KEY].unique(maintain_order=True)]
 
 
-def matched(queries: Sequence[str], documents: Sequence[Sequence[str]], encoder: SentenceEncoder) -> Array:
-    """Return `(queries, documents)` the mean, over the sentences of a query, of the best cosine in the document.
+def matched(queries: Sequence[str], documents: Sequence[Sequence[str]], encoder: SentenceEncoder | None) -> Array:
+    """Return `(queries, documents)` how well histories fit queries, as in a search by words with the package.
 
     Args:
-        queries: Texts of at least one sentence.
+        queries: Texts.
         documents: The sentences of each history, at least one.
-        encoder: A frozen model of sentences.
+        encoder: A frozen model of sentences; None for BM25.
 
     Example:
-        >>> matched(["Types repeat."], [["Types repeat.", "It ends."]], SentenceEncoder(MINILM))  # doctest: +SKIP
-        array([[1.]], dtype=float32)
+        >>> matched(["Types repeat."], [["Types repeat.", "It ends."], ["It begins."]], None).argmax()
+        0
     """
-    split = [sentences_of(query) for query in queries]
-    every = [sentence for sentences in (*split, *documents) for sentence in sentences]
-    with torch.no_grad():
-        unit = F.normalize(encoder(text_column(pa.array(every))), dim=1).numpy()  # each distinct sentence is read once
-    counts, sizes = [len(sentences) for sentences in split], [len(sentences) for sentences in documents]
-    of_query, of_document = np.split(unit, [sum(counts)])
-    best = np.maximum.reduceat(of_query @ of_document.T, np.cumsum([0, *sizes[:-1]]), axis=1)
-    similar: Array = np.add.reduceat(best, np.cumsum([0, *counts[:-1]]), axis=0) / np.array(counts)[:, None]
-    return similar
+    rows = np.arange(len(documents)).repeat([len(sentences) for sentences in documents])
+    every = [sentence for sentences in documents for sentence in sentences]
+    index = Sentences.of(pl.DataFrame({"row": rows, "sentence": every}), encoder)
+    return np.stack([index.scores(query) for query in queries])
 
 
 def by_sentences(data: Benchmark, held_out: Array) -> dict[str, Similarities]:
@@ -86,10 +80,11 @@ def by_sentences(data: Benchmark, held_out: Array) -> dict[str, Similarities]:
     encoder, test, found = SentenceEncoder(MINILM), data.split.test, dict[str, Similarities]()
     for name, sentences in _documents(data).items():
         searched = {"held out": (data, held_out), "test": (data, test), "reworded": (reworded(data), test)}
-        found[name] = {
-            part: matched([of.descriptions[row] for row in rows], [sentences[row] for row in rows], encoder)
-            for part, (of, rows) in searched.items()
-        }
+        for way, model in ((name, encoder), (BM25[name], None)):
+            found[way] = {
+                part: matched([of.descriptions[row] for row in rows], [sentences[row] for row in rows], model)
+                for part, (of, rows) in searched.items()
+            }
     return found
 
 
@@ -101,16 +96,17 @@ def counterfeits_by_sentences(data: Benchmark) -> dict[str, Similarities]:
     Args:
         data: A benchmark of one set.
     """
-    encoder, test = SentenceEncoder(MINILM), data.split.test
+    encoder, test, found = SentenceEncoder(MINILM), data.split.test, dict[str, Similarities]()
     queries = [data.descriptions[row] for row in test]
-    found: dict[str, Similarities] = {
-        name: {"test": matched(queries, [sentences[row] for row in test], encoder)}
-        for name, sentences in _documents(data).items()
-    }
-    for exchanged in get_args(Exchanged):
-        copies, differ = exchanged_histories(data, exchanged)
-        for name, sentences in ((FACTS, all_facts(copies)), (SHIPPED, _described_anew(data, copies))):
-            found[name][exchanged] = matched(queries, sentences, encoder).reshape(len(test), *differ.shape)
+    drawn = {exchanged: exchanged_histories(data, exchanged) for exchanged in get_args(Exchanged)}
+    for name, sentences in _documents(data).items():
+        anew = [all_facts(copies) if name == FACTS else _described_anew(data, copies) for copies, _ in drawn.values()]
+        every = [[sentences[row] for row in test], *anew]  # in one index, so that what is said of both is level
+        ends = np.cumsum([len(documents) for documents in every])[:-1]
+        similar, *of_copies = np.split(matched(queries, list(chain(*every)), encoder), ends, axis=1)
+        found[name] = {"test": similar}
+        for (exchanged, (_, differ)), to_copies in zip(drawn.items(), of_copies, strict=True):
+            found[name][exchanged] = to_copies.reshape(len(test), *differ.shape)
             found[name][f"{exchanged} differ"] = differ
     return found
 

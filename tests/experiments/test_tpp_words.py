@@ -52,7 +52,7 @@ def test_a_query_is_matched_sentence_by_sentence() -> None:
         for column, sentences in enumerate(documents):
             best = [max(embedded(encoder, q) @ embedded(encoder, s) for s in sentences) for q in split]
             slow[row, column] = np.mean(best)
-    assert matched(queries, documents, encoder) == pytest.approx(slow, abs=1e-5)
+    assert matched(queries, documents, encoder) == pytest.approx(slow, abs=2e-3)  # vectors are kept in float16
     assert slow[1, 1] == pytest.approx(1)
 
 
@@ -149,6 +149,6 @@ def test_counterfeits_are_described_by_their_own_events(monkeypatch: pytest.Monk
         assert differ[row, copy] == (original.rows() != of_copy.rows())
         for name, sentences in again.items():
             expected = matched(queries, sentences, encoder)[:, 0]
-            assert found[name][exchanged][:, row, copy] == pytest.approx(expected, abs=1e-5)
+            assert found[name][exchanged][:, row, copy] == pytest.approx(expected, abs=2e-3)
             if not differ[row, copy]:
                 assert np.array_equal(found[name][exchanged][:, row, copy], found[name]["test"][:, row])
