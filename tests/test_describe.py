@@ -41,10 +41,11 @@ def random_histories(seed: int, n: int = 60, apart: bool = False) -> list[Told]:
     rng = np.random.default_rng(seed)
     histories = []
     for _ in range(n):
-        events = int(rng.choice([1, 2, 3, 5, 8, 14, 30]))
+        events = int(rng.choice([1, 2, 3, 5, 8, 10, 14, 30]))
         scale = float(rng.choice([60, 3600, 86400, 9e5, 8e6]))
         gaps = rng.exponential(scale, events) * rng.choice([0, 1, 1, 1, 30], events)
         gaps = np.full(events, round(scale)) if rng.random() < 0.2 else gaps
+        gaps = 0 * gaps if rng.random() < 0.08 else gaps
         begin = dt.datetime(2021, 1, 1) + int(rng.integers(0, 10**7)) * dt.timedelta(seconds=1)
         times = [begin + dt.timedelta(seconds=int(part)) for part in np.cumsum(gaps)]
         kinds = list("abcdefghij")[: int(rng.choice([1, 2, 3, 4, 5, 10]))]
@@ -56,6 +57,7 @@ def random_histories(seed: int, n: int = 60, apart: bool = False) -> list[Told]:
             times, codes = [times[k // 2 * 2] for k in range(events)], ["ab"[k % 2] for k in range(events)]
         codes = [None if rng.random() < 0.05 else code for code in codes]
         numbers = rng.normal(rng.normal(0, 2), 1, events) + np.arange(events) * rng.choice([0, 0, 0.3, -0.3])
+        numbers = np.ones(events) if rng.random() < 0.1 else numbers
         numbers += apart * 20 * np.array([ord(code) - ord("a") if code else 0 for code in codes])
         numbers[rng.random(events) < 0.1] = np.nan
         histories.append(Told(times, codes, [float(np.float32(value)) for value in numbers]))
@@ -117,6 +119,13 @@ def test_limits_are_those_of_the_histories_with_enough_numbers(apart: bool) -> N
         assert limits[name] == pytest.approx(numbers)
 
 
+def test_numbers_at_a_limit_are_not_beyond_it() -> None:
+    data = read([Told([dt.datetime(2024, 1, day) for day in (1, 2)], ["a", "a"], [1.0, 1.0])])
+    for limit, expected in ((1.0, 0), (0.5, 2), (1.5, 2)):
+        said = sentences(Histories.of(data, NAMES, {"amount": [limit] * 4}), TEMPLATES)["sentence"]
+        assert said.str.contains("price").sum() == expected
+
+
 def test_fewer_than_twenty_histories_have_no_limits() -> None:
     told = [each for each in random_histories(1) if present(each.numbers)]
     assert "amount" in Histories.of(read(told[:20]), NAMES).limits
@@ -160,16 +169,23 @@ def test_the_most_telling_sentences_come_first() -> None:
         ([0, 1, 1, 1, 20], "aaaaa", "Many events come in a burst early on."),
         ([0, 1, 1, 1, 20], "aaaba", "In a burst, most events have the shop a."),
         ([0, 1, 2, 3, 4, 20], "aaaaaa", "There is a long silence midway."),
-        ([0, 1, 2, 3, 4, 5], "aaaaaa", "The events come at steady intervals."),
+        ([*range(16), 20], "a" * 17, "There is a long silence towards the end."),
+        ([*range(6), *range(15, 31)], "a" * 22, "There is a long silence midway."),
+        ([*range(16), *range(25, 31)], "a" * 22, "There is a long silence towards the end."),
+        ([0, 1, 2, 3, 4, 6], "aaaaaa", "The events come at steady intervals."),
         ([0, 1, 2, 3, 13], "aaaaa", "The intervals between events vary widely."),
         ([0, 1, 2, 3, 5, 7, 9], "aaaaaaa", "The intervals between events become longer."),
         ([0, 2, 4, 6, 7, 8, 9], "aaaaaaa", "The intervals between events become shorter."),
         ([*range(11)], "aaaaaaaaaaa", "There is no long silence."),
         ([0, 0, 3, 6, 8, 9, 9, 9, 9, 9], "aaaaaaaaaa", "Few events are midway."),
         ([0, 0, 0, 3, 3, 3, 3, 6, 8, 9], "aaaaaaaaaa", "The events are spread evenly over the whole time."),
+        ([0, 0, 3, 3, 6, 6], "aaaaaa", "The events are spread evenly over the whole time."),
+        ([0, 3, 3, 4], "aaaa", "Events become more frequent over time."),
         ([0, 0, 2, 2, 4, 4, 6, 6, 8, 10], "aaaaaaaaaa", "The events do not cluster."),
         ([0, 1, 2, 3], "abbc", "Most events are towards the end."),
         ([0, 1, 2, 3, 4], "aaaab", "Almost all events have the shop a or b."),
+        ([0, 1, 2, 3], "aaab", "Almost all events have the shop a or b."),
+        ([*range(10)], "aaaaaaabbc", "Almost all events have the shop a or b."),
         ([0, 1, 2, 3, 4, 5, 6], "aaabbcd", "The shop a is the most frequent, without a majority."),
         ([*range(8)], "abcdefgh", "No shop dominates."),
         ([*range(12)], "abcdaaaaaaaa", "The shop varies a lot."),
@@ -187,6 +203,7 @@ def test_the_most_telling_sentences_come_first() -> None:
         ([0, 1, 1, 1, 5, 10], "aaaaaa", "The shop a comes in a tight cluster early on."),
         ([0, 0, 1, 1, 2, 2, 3, 3, 4, 5], "ababababab", "The shop a tends to come at the same time as b."),
         ([0, 1, 2, 3, 8, 8, 9, 9], "aaabbbba", "The shop a gives way to b."),
+        ([0, 1, 2, 3, 8, 8, 8, 8, 9, 9], "aaabbbbbaa", "The shop a gives way to b."),
     ],
 )
 def test_facts_hold_at_their_very_bounds(days: list[int], codes: str, sentence: str) -> None:

@@ -91,7 +91,7 @@ def newcomers(h: Histories, name: str) -> pl.DataFrame:
 @of_codes
 def ends(h: Histories, name: str) -> pl.DataFrame:
     """Which codes the first and the last event have, and whether they are the same."""
-    known, word = h.values(name).join(h.rows, on="row").filter(pl.col("n") > 0), pl.lit(h.word(name))
+    known, word = h.values(name).join(h.rows, on="row"), pl.lit(h.word(name))
     first = known.filter(pl.col("place") == 0)
     last = known.filter(pl.col("place") == pl.col("n") - 1)
     both = first.filter(pl.col("n") > 1).join(last.select("row", other="value"), on="row")

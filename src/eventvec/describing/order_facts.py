@@ -165,7 +165,7 @@ def gives_way(h: Histories, name: str) -> pl.DataFrame:
 
     Each has at least three events in its own half.
     """
-    halves = h.frequent(name).filter(pl.col("span") > 0).group_by("row", "value").agg(
+    halves = h.frequent(name).group_by("row", "value").agg(
         early=(~pl.col("late")).cast(pl.Int64).sum(), late=pl.col("late").cast(pl.Int64).sum()
     )  # fmt: skip
     earlier, later = halves.filter(pl.col("early") >= 3), halves.filter(pl.col("late") >= 3)
