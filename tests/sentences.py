@@ -71,9 +71,14 @@ def all_early(t: Told) -> bool:
     return t.span > 0 * DAY and len(t.counts) >= 3 and set(arrivals(t)) == {0}
 
 
+def codes_at(t: Told, time: dt.datetime) -> set[str | None]:
+    return {code for each, code in zip(t.times, t.codes, strict=True) if each == time}
+
+
 def same_ends(t: Told, same: bool) -> bool:
-    first, last = t.codes[0], t.codes[-1]
-    return t.n > 1 and first is not None and last is not None and (first == last) == same
+    first, last = codes_at(t, t.times[0]), codes_at(t, t.times[-1])
+    known = len(first) == len(last) == 1 and None not in first | last
+    return t.n > 1 and known and (first == last) == same
 
 
 def variety(t: Told, number: str) -> bool:
@@ -86,10 +91,16 @@ def again(t: Told, code: str) -> bool:
 
 
 def comes_next(t: Told, before: str, after: str) -> bool:
-    pairs = [(a, b) for a, b in pairwise(t.codes) if a == before]
-    hits = sum(b == after for _, b in pairs)
-    anywhere = t.codes.count(after) / len(t.codes)
-    return hits >= 3 and 2 * hits >= len(pairs) and hits / len(pairs) >= 2 * anywhere - 1e-12
+    codes = [{code for time, code in zip(t.times, t.codes, strict=True) if time == each} for each in sorted({*t.times})]
+    pairs = [(a, b) for a, b in pairwise(codes) if before in a]
+    hits = sum(after in b for _, b in pairs)
+    anywhere = sum(after in each for each in codes) / len(codes)
+    return (
+        {before, after} <= {*t.frequent}
+        and hits >= 3
+        and 2 * hits >= len(pairs)
+        and hits / len(pairs) >= 2 * anywhere - 1e-12
+    )
 
 
 def step(t: Told, word: str) -> bool:
@@ -192,17 +203,18 @@ def no_cluster(t: Told) -> bool:
 
 
 def silence(t: Told, part: str) -> bool:
-    gaps = t.gaps
-    for place, gap in enumerate(gaps):
+    gaps = distinct_gaps(t)
+    for place, gap in enumerate(t.gaps):
         middle = t.times[place] + gap / 2
-        long = gap == max(gaps) and 4 * gap >= t.span and gap >= 5 * statistics.median(gaps) and gap > 0 * DAY
+        long = bool(gaps) and gap == max(gaps) and 4 * gap >= t.span and gap >= 3 * statistics.median(gaps)
         if len(gaps) >= 4 and long and t.third(middle) == PARTS.index(part):
             return True
     return False
 
 
 def steady(t: Told) -> bool:
-    return len(t.gaps) >= 5 and statistics.median(t.gaps) > 0 * DAY and max(t.gaps) <= 2 * statistics.median(t.gaps)
+    gaps = distinct_gaps(t)
+    return len(gaps) >= 5 and max(gaps) <= 2 * statistics.median(gaps)
 
 
 def burst(t: Told, part: str) -> bool:
@@ -273,8 +285,8 @@ READINGS: dict[str, Callable[..., bool]] = {
     rf"{SHARE} events have the shop (\w+)\.": share,
     r"The shop is always the same\.": lambda t: len([c for c in t.codes if c]) > 1 and len({*t.codes} - {None}) == 1,
     r"The shop has (.+) different values\.": variety,
-    r"The first event has the shop (\w+)\.": lambda t, code: t.codes[0] == code,
-    r"The last event has the shop (\w+)\.": lambda t, code: t.codes[-1] == code,
+    r"The first event has the shop (\w+)\.": lambda t, code: codes_at(t, t.times[0]) == {code},
+    r"The last event has the shop (\w+)\.": lambda t, code: codes_at(t, t.times[-1]) == {code},
     r"The first and the last event have the same shop\.": lambda t: same_ends(t, True),
     r"The first and the last event differ in the shop\.": lambda t: same_ends(t, False),
     r"Almost all events have the shop (\w+) or (\w+)\.": two_codes,

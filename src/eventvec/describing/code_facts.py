@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from eventvec.describing.histories import Histories
+from eventvec.describing.histories import WITHOUT_WORDS, Histories
 from eventvec.describing.wording import band, of_codes, said, share_word
 
 
@@ -90,12 +90,14 @@ def newcomers(h: Histories, name: str) -> pl.DataFrame:
 
 @of_codes
 def ends(h: Histories, name: str) -> pl.DataFrame:
-    """Which codes the first and the last event have, and whether they are the same."""
-    known, word = h.values(name).join(h.rows, on="row"), pl.lit(h.word(name))
-    first = known.filter(pl.col("place") == 0)
-    last = known.filter(pl.col("place") == pl.col("n") - 1)
+    """Which codes the first and the last event have, and whether they are the same.
+
+    Nothing is said of an end if events at the same time have other codes, or none.
+    """
+    codes = h.events.select("row", "time", value=f"event: {name}").join(h.rows, on="row", maintain_order="left")
+    first, last = (_at(codes, pl.col("time").first()), _at(codes, pl.col("time").last()))
     both = first.filter(pl.col("n") > 1).join(last.select("row", other="value"), on="row")
-    same = pl.col("value") == pl.col("other")
+    same, word = pl.col("value") == pl.col("other"), pl.lit(h.word(name))
     return pl.concat(
         [
             said(first, pl.format("The first event has the {} {}.", word, "value")),
@@ -104,3 +106,10 @@ def ends(h: Histories, name: str) -> pl.DataFrame:
             said(both.filter(~same), pl.format("The first and the last event differ in the {}.", word)),
         ]
     )
+
+
+def _at(codes: pl.DataFrame, time: pl.Expr) -> pl.DataFrame:
+    """Return the histories of which all events at a time have the same code, and this as `value`."""
+    events = codes.filter(pl.col("time") == time.over("row")).group_by("row", "n")
+    codes = events.agg(pl.col("value").first(), different=pl.col("value").n_unique())
+    return codes.filter((pl.col("different") == 1) & ~pl.col("value").is_in(WITHOUT_WORDS))

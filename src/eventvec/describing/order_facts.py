@@ -1,6 +1,6 @@
 """Sentences about codes in time: what comes before or after what, when a code comes, and what changes.
 
-Except for what comes next and what changes, they are about the five most frequent codes of a history with at least
+Except for what changes, they are about the five most frequent codes of a history with at least
 three events each, so that columns with thousands of codes take no longer. Thirds and halves are those of the time from
 the first event of the history to the last.
 """
@@ -15,22 +15,29 @@ from eventvec.describing.wording import PARTS, ahead, burst_size, of_codes, said
 
 @of_codes
 def follows(h: Histories, name: str) -> pl.DataFrame:
-    """Which code usually comes directly after another, at least twice as often as it does anywhere."""
-    known = h.values(name)
-    anywhere = h.counts(name).select("row", "n", "k", after="value")
-    next_one = known.select("row", pl.col("place") - 1, after="value")
+    """Which code usually comes directly after another, at least twice as often as it does anywhere.
+
+    After at least three of the times of the first one, and half of them but for the last time of the history, the next
+    distinct time has an event with the second one. This share is at least twice that of all times with such an event.
+    """
+    new = (pl.col("row").diff() != 0) | (pl.col("time").diff() != 0)
+    moments = h.events.select("row", "time", moment=new.fill_null(True).cum_sum().cast(pl.Int64)).unique(
+        maintain_order=True
+    )
+    moments = moments.with_columns(last=pl.col("moment").max().over("row"), n=pl.len().over("row").cast(pl.Int64))
+    known = h.frequent(name).select("row", "time", "value").unique().join(moments, on=["row", "time"])
+    known = known.with_columns(k=pl.len().over("row", "value").cast(pl.Int64))
+    before = known.filter(pl.col("moment") < pl.col("last")).select("row", pl.col("moment") + 1, before="value")
+    before = before.with_columns(times=pl.len().over("row", "before").cast(pl.Int64))
     pairs = (
-        known.join(h.rows, on="row").filter(pl.col("place") < pl.col("n") - 1).select("row", "place", before="value")
-        .with_columns(times=pl.len().over("row", "before").cast(pl.Int64))
-        .join(next_one, on=["row", "place"]).group_by("row", "before", "after", "times").len("pairs")
+        before.join(known, on=["row", "moment"]).group_by("row", "before", "times", "value", "k", "n").len("pairs")
         .filter((pl.col("pairs") >= 3) & (2 * pl.col("pairs") >= pl.col("times")))
-        .join(anywhere, on=["row", "after"])
         .filter(pl.col("pairs") * pl.col("n") >= 2 * pl.col("times") * pl.col("k"))
     )  # fmt: skip
     word = pl.lit(h.word(name))
-    again = pl.format("The {} {} tends to come several times in a row.", word, pl.col("before"))
-    other = pl.format("After the {} {}, {} usually comes next.", word, pl.col("before"), pl.col("after"))
-    return said(pairs, pl.when(pl.col("before") == pl.col("after")).then(again).otherwise(other))
+    again = pl.format("The {} {} tends to come several times in a row.", word, "before")
+    other = pl.format("After the {} {}, {} usually comes next.", word, "before", "value")
+    return said(pairs, pl.when(pl.col("before") == pl.col("value")).then(again).otherwise(other))
 
 
 @of_codes

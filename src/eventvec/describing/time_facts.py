@@ -39,13 +39,13 @@ def span(h: Histories) -> pl.DataFrame:
 
 
 def silence(h: Histories) -> pl.DataFrame:
-    """Whether there is a long silence: a gap of a quarter of the time, and five times the median gap."""
-    gaps = h.events.filter(pl.col("gap").is_not_null()).with_columns(
+    """Whether there is a long silence: of at least four intervals, one has a quarter of the time and three medians."""
+    gaps = h.events.filter(pl.col("gap") > 0).with_columns(
         median=pl.col("gap").median().over("row"), longest=pl.col("gap").max().over("row"), k=pl.len().over("row")
     )
     long = gaps.join(h.rows, on="row").filter(
         (pl.col("k") >= 4) & (pl.col("gap") == pl.col("longest")) & (4 * pl.col("gap") >= pl.col("span"))
-        & (pl.col("gap") >= 5 * pl.col("median")) & (pl.col("gap") > 0)
+        & (pl.col("gap") >= 3 * pl.col("median"))
     )  # fmt: skip
     middle = 3 * (2 * pl.col("since") - pl.col("gap"))
     part = (middle >= 2 * pl.col("span")).cast(pl.Int8) + (middle >= 4 * pl.col("span")).cast(pl.Int8)
@@ -53,13 +53,13 @@ def silence(h: Histories) -> pl.DataFrame:
 
 
 def pace(h: Histories) -> pl.DataFrame:
-    """Whether events come at steady intervals: no gap is longer than twice the median."""
+    """Whether events come at steady intervals: none of at least five is longer than twice the median."""
     gaps = (
-        h.events.filter(pl.col("gap").is_not_null())
+        h.events.filter(pl.col("gap") > 0)
         .group_by("row")
         .agg(k=pl.len(), median=pl.col("gap").median(), longest=pl.col("gap").max())
     )
-    steady = gaps.filter((pl.col("k") >= 5) & (pl.col("median") > 0) & (pl.col("longest") <= 2 * pl.col("median")))
+    steady = gaps.filter((pl.col("k") >= 5) & (pl.col("longest") <= 2 * pl.col("median")))
     return said(steady, pl.lit("The events come at steady intervals."))
 
 
