@@ -200,6 +200,18 @@ class Schema:
         return (*self.categorical, *self.numeric)
 
     @property
+    def parameters(self) -> Categorical | None:
+        """The column of parameters, if the table may be one of (parameter, value): the only one beside one of numbers.
+
+        Example:
+            >>> schema = Schema("stay", "hour", "float", (Categorical("test", ("lactate",)),), (Numeric("result"),))
+            >>> schema.parameters.name
+            'test'
+        """
+        alone = len(self.categorical) == len(self.numeric) == 1 and not self.bags
+        return self.categorical[0] if alone else None
+
+    @property
     def nested(self) -> tuple[Categorical | Text, ...]:
         """The columns that have several values per event: those of lists, then those of texts, which hold bytes."""
         return (*self.bags, *self.texts)

@@ -19,9 +19,15 @@ WITHOUT_WORDS = ("(missing)", "(unknown)")
 FEWEST_HISTORIES = 20
 """The smallest number of histories with which one is compared."""
 
+FREQUENT, OFTEN = 5, 3
+"""The largest number of codes of a history that most facts are about, and the fewest events of each."""
+APART = 0.5
+"""The least share of the variance of a number's ranks that lies between codes in a table of (parameter, value)."""
+
 Limits: TypeAlias = Mapping[str, Sequence[float]]
-"""Four numbers for each column of numbers, with which histories are compared: the quarter and the three-quarter
-quantile of all its numbers, and the first and the last decile of its means over a history."""
+"""Numbers with which histories are compared. For each column of numbers, or each code of a table of (parameter, value)
+as `column: code`, there are four: the first and the third quartile of all its numbers, and the first and the last
+decile of its means over a history. `column, by codes` has the share of the variance of its ranks between codes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +68,66 @@ class Histories:
         """The columns of numbers."""
         return [field.name for field in self.schema.numeric]
 
+    @property
+    def parameters(self) -> str | None:
+        """The column of parameters if the table is one of (parameter, value), with numbers that differ by parameter.
+
+        It is the only column of codes beside the only one of numbers, and at least half of the variance of the ranks of
+        all numbers lies between its codes.
+        """
+        column = self.schema.parameters
+        if column is None or column.buckets:
+            return None
+        (apart,) = self.limits.get(f"{self.numbers[0]}, by {column.name}", (0.0,))
+        return column.name if apart >= APART else None
+
     def values(self, name: str) -> pl.DataFrame:
         """Return the events that have a value of a column of the schema, with it as `value`."""
         column = pl.col(f"event: {name}")
         known = ~column.is_in(WITHOUT_WORDS) if name in self.codes else column.is_not_null()
         return self.events.filter(known).with_columns(value=column)
+
+    def counts(self, name: str) -> pl.DataFrame:
+        """Return a row per history and code: `row`, `value`, `k` events, `rank` (0: most frequent), `n` and `span`."""
+        counts = self.values(name).group_by("row", "value").agg(k=pl.len().cast(pl.Int64))
+        counts = counts.sort("row", "k", "value", descending=[False, True, False])
+        return counts.with_columns(rank=pl.int_range(pl.len()).over("row")).join(
+            self.rows, on="row", maintain_order="left"
+        )
+
+    def frequent_codes(self, name: str) -> pl.DataFrame:
+        """Return the rows of `counts` of the five most frequent codes of a history, with at least three events each."""
+        return self.counts(name).filter((pl.col("rank") < FREQUENT) & (pl.col("k") >= OFTEN))
+
+    def frequent(self, name: str) -> pl.DataFrame:
+        """Return the events, in order, with one of the codes of `frequent_codes`, and what it has of the code."""
+        events = self.events.select("row", "time", "since", "part", "late", value=f"event: {name}")
+        return events.join(self.frequent_codes(name), on=["row", "value"], maintain_order="left")
+
+    def measured(self, name: str) -> pl.DataFrame:
+        """Return the events with a number, as `row`, `value` and `code`, the code with which numbers are compared.
+
+        In a table of (parameter, value), a history has at least three numbers with a code. Elsewhere codes are empty.
+        """
+        if (codes := self.parameters) is None:
+            return self.values(name).select("row", "value", code=pl.lit("", pl.Enum([""])))
+        events = self.values(name).select("row", "value", code=f"event: {codes}")
+        enough = pl.len().over("row", "code") >= OFTEN
+        return events.filter(~pl.col("code").is_in(WITHOUT_WORDS)).filter(enough)
+
+    def compared(self, name: str) -> pl.DataFrame:
+        """Return the rows of `measured` that have limits: `low` and `high`, and `lowest` and `highest` of means."""
+        numbers = self.measured(name)
+        codes = numbers["code"].unique()
+        limits = [self.limits.get(self._limit_of(name, code), (None,) * 4) for code in codes]
+        table = pl.DataFrame(
+            limits, schema=dict.fromkeys(("low", "high", "lowest", "highest"), pl.Float64), orient="row"
+        )
+        return numbers.join(table.with_columns(code=codes).drop_nulls(), on="code", maintain_order="left")
+
+    def _limit_of(self, name: str, code: str) -> str:
+        """Return the name of the limits of a number, or of the numbers with a code."""
+        return name if self.parameters is None else f"{name}: {code}"
 
     def word(self, name: str) -> str:
         """Return what stands for the name of a column."""
@@ -85,17 +146,34 @@ class Histories:
         events = _events(data, words)
         rows = events.group_by("row", maintain_order=True).agg(n=pl.len().cast(pl.Int64), span=pl.col("since").last())
         histories = Histories(events, rows, data.schema, words, limits or {})
-        return histories if limits is not None else replace(histories, limits=histories._limits())
+        if limits is not None:
+            return histories
+        histories = replace(histories, limits=histories._between_codes())
+        return replace(histories, limits={**histories.limits, **histories._limits()})
+
+    def _between_codes(self) -> Limits:
+        """Return the share of the variance of a number's ranks between codes, corrected for their number (ε²)."""
+        if (column := self.schema.parameters) is None or column.buckets:
+            return {}
+        (name,) = self.numbers
+        numbers = self.values(name).select(rank=pl.col("value").rank(), code=f"event: {column.name}")
+        n, k = len(numbers), numbers["code"].n_unique()
+        if n == k or not numbers["rank"].var():
+            return {}
+        within = numbers.select((pl.col("rank") - pl.col("rank").mean().over("code")).pow(2).sum()).item() / (n - k)
+        return {f"{name}, by {column.name}": [1 - within / numbers["rank"].var()]}
 
     def _limits(self) -> Limits:
-        """Return the limits of these histories."""
-        limits = {}
+        """Return the limits of the numbers of these histories."""
+        limits: dict[str, Sequence[float]] = {}
         for name in self.numbers:
-            present = self.values(name)
-            means = present.group_by("row").agg(mean=pl.col("value").mean())["mean"]
-            if len(means) >= FEWEST_HISTORIES:
-                quantiles = [(present["value"], 0.25), (present["value"], 0.75), (means, 0.1), (means, 0.9)]
-                limits[name] = [float(values.quantile(q, "linear") or 0) for values, q in quantiles]
+            numbers = self.measured(name)
+            quartiles = [pl.col("value").quantile(q, "linear").alias(f"{q}") for q in (0.25, 0.75)]
+            deciles = [pl.col("mean").quantile(q, "linear").alias(f"{q}") for q in (0.1, 0.9)]
+            means = numbers.group_by("row", "code").agg(mean=pl.col("value").mean())
+            means = means.group_by("code").agg(*deciles, k=pl.len()).filter(pl.col("k") >= FEWEST_HISTORIES).drop("k")
+            table = numbers.group_by("code").agg(quartiles).join(means, on="code").sort("code")
+            limits |= {self._limit_of(name, code): numbers for code, *numbers in table.iter_rows()}
         return limits
 
 

@@ -196,9 +196,7 @@ class Convolutions(nn.Module):
 
 def _n_latest(schema: Schema) -> int:
     """Return the number of codes whose latest number is a channel; 0 unless the table is one of (parameter, value)."""
-    if len(schema.categorical) != 1 or len(schema.numeric) != 1 or schema.bags:
-        return 0
-    return min(len(schema.categorical[0].values), PARAMETERS)
+    return 0 if schema.parameters is None else min(len(schema.parameters.values), PARAMETERS)
 
 
 def _bounded(values: Tensor) -> Tensor:

@@ -1,0 +1,75 @@
+"""Sentences about numbers: high, low, beyond other histories, rising or falling.
+
+In a table of (parameter, value), they are about the numbers with each code of which the history has at least three, see
+`Histories.measured`. Histories are compared by `Histories.limits`; without limits of a number, nothing is compared.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from eventvec.describing.histories import Histories
+from eventvec.describing.wording import of_numbers, said, share_word
+
+
+@of_numbers
+def levels(h: Histories, name: str) -> pl.DataFrame:
+    """Whether most of at least two numbers are above three quarters of all numbers, or below three quarters."""
+    numbers = h.compared(name)
+    counted = numbers.group_by("row", "code").agg(
+        n=pl.len(), low=(pl.col("value") < pl.col("low")).sum(), high=(pl.col("value") > pl.col("high")).sum()
+    ).filter(pl.col("n") >= 2)  # fmt: skip
+    return pl.concat(
+        said(
+            counted.filter(2 * pl.col(level) >= pl.col("n")),
+            pl.format(
+                f"{{}} events{{}} have a {level} {{}}.",
+                share_word(pl.col(level) / pl.col("n")), _with_code(h), pl.lit(h.word(name)),
+            ),
+        )
+        for level in ("low", "high")
+    )  # fmt: skip
+
+
+@of_numbers
+def averages(h: Histories, name: str) -> pl.DataFrame:
+    """Whether the mean of a number is above, or below, that of nine of ten histories."""
+    means = h.compared(name).group_by("row", "code").agg(pl.col("value").mean(), pl.col("lowest", "highest").first())
+    beyond = {"higher": pl.col("value") > pl.col("highest"), "lower": pl.col("value") < pl.col("lowest")}
+    word = pl.lit(h.word(name))
+    return pl.concat(
+        said(
+            means.filter(fact),
+            pl.format(f"On average, the {{}}{{}} is {side} than in nine of ten histories.", word, _with_code(h)),
+        )
+        for side, fact in beyond.items()
+    )
+
+
+@of_numbers
+def trends(h: Histories, name: str) -> pl.DataFrame:
+    """Whether a number's mean over the later half of its events is higher or lower by .8 of its standard deviation.
+
+    There are at least six numbers.
+    """
+    of = ["row", "code"]
+    present = h.measured(name).with_columns(
+        half=2 * pl.int_range(pl.len()).over(of) >= pl.len().over(of), k=pl.len().over(of)
+    ).filter(pl.col("k") >= 6)  # fmt: skip
+    halves = present.group_by(of).agg(
+        step=pl.col("value").filter("half").mean() - pl.col("value").filter(~pl.col("half")).mean(),
+        spread=pl.col("value").std(ddof=0),
+    ).filter(pl.col("spread") > 0)  # fmt: skip
+    rises, falls = pl.col("step") >= 0.8 * pl.col("spread"), pl.col("step") <= -0.8 * pl.col("spread")
+    word = pl.lit(h.word(name))
+    return pl.concat(
+        said(halves.filter(fact), pl.format(f"The {{}}{{}} {side} over time.", word, _with_code(h)))
+        for side, fact in {"rises": rises, "falls": falls}.items()
+    )
+
+
+def _with_code(h: Histories) -> pl.Expr:
+    """Return the words that say which code numbers are with, empty if they are those of all events."""
+    if h.parameters is None:
+        return pl.lit("")
+    return pl.format(" with the {} {}", pl.lit(h.word(h.parameters)), pl.col("code"))

@@ -1,0 +1,99 @@
+"""How sentences are put together: bands of numbers, words for shares, and templates that go over columns."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+import polars as pl
+
+from eventvec.describing.histories import Histories
+
+COUNTS = (1, 2, 3, 6, 11, 21, 51, 101, 201, 501, 1_001)
+"""The first number of each band of counts."""
+SHARES = {0.9: "Almost all", 0.5: "Most", 0.25: "Many", 0.1: "Some"}
+"""The least share of the events for which each word stands."""
+PARTS = ("early on", "midway", "towards the end")
+"""The thirds of a history's time."""
+
+
+def of_codes(template: Callable[[Histories, str], pl.DataFrame]) -> Callable[[Histories], pl.DataFrame]:
+    """Return a template that has the sentences about each column of codes whose values are known."""
+
+    @functools.wraps(template)
+    def of_each(h: Histories) -> pl.DataFrame:
+        return pl.concat([nothing(), *(template(h, name) for name in h.codes)])
+
+    return of_each
+
+
+def of_numbers(template: Callable[[Histories, str], pl.DataFrame]) -> Callable[[Histories], pl.DataFrame]:
+    """Return a template that has the sentences about each column of numbers."""
+
+    @functools.wraps(template)
+    def of_each(h: Histories) -> pl.DataFrame:
+        return pl.concat([nothing(), *(template(h, name) for name in h.numbers)])
+
+    return of_each
+
+
+def mostly(h: Histories, place: pl.Expr, words: Sequence[str]) -> pl.DataFrame:
+    """Return a sentence where half of at least four events or more are at one of some places."""
+    placed = h.events.select("row", place=place).drop_nulls().group_by("row", "place").len("k").join(h.rows, on="row")
+    placed = placed.filter((pl.col("n") >= 4) & (2 * pl.col("k") >= pl.col("n")))
+    share = share_word(pl.col("k") / pl.col("n"))
+    return said(placed, pl.format("{} events are {}.", share, word_at(pl.col("place"), words)))
+
+
+def said(rows: pl.DataFrame, sentence: pl.Expr) -> pl.DataFrame:
+    """Return the rows that have a sentence, once each."""
+    return rows.select(pl.col("row").cast(pl.Int64), sentence.cast(pl.String).alias("sentence")).drop_nulls().unique()
+
+
+def nothing() -> pl.DataFrame:
+    """Return a table without sentences."""
+    return pl.DataFrame(schema={"row": pl.Int64, "sentence": pl.String})
+
+
+def share_word(share: pl.Expr) -> pl.Expr:
+    """Return the word for a share, null below the least."""
+    word: pl.Expr = pl.lit(None, pl.String)
+    for least, text in reversed(SHARES.items()):
+        word = pl.when(share >= least).then(pl.lit(text)).otherwise(word)
+    return word
+
+
+def band(number: pl.Expr) -> pl.Expr:
+    """Return the band of a count in words, such as `3 to 5`."""
+    text: pl.Expr = pl.lit(None, pl.String)
+    for first, beyond in zip(COUNTS, (*COUNTS[1:], None), strict=True):
+        words = f"more than {first - 1:,}" if beyond is None else f"{first:,} to {beyond - 1:,}"
+        text = pl.when(number >= first).then(pl.lit(f"{first}" if beyond == first + 1 else words)).otherwise(text)
+    return text
+
+
+def word_at(place: pl.Expr, words: Sequence[str]) -> pl.Expr:
+    """Return the word at a place."""
+    return place.cast(pl.Int64).replace_strict(dict(enumerate(words)), return_dtype=pl.String)
+
+
+def ahead(column: str, steps: pl.Expr) -> pl.Expr:
+    """Return a column's value some rows further down; that of the last row where there are not so many."""
+    return pl.col(column).gather((pl.int_range(pl.len()) + steps).clip(upper_bound=pl.len().cast(pl.Int64) - 1))
+
+
+def windows(events: pl.DataFrame, size: pl.Expr, parts: int) -> pl.DataFrame:
+    """Return the events, in order, that begin a window of so many within a part of the history's time.
+
+    Args:
+        events: What is ordered by `place` from 0 to `n` in each group of consecutive rows, with `since` and `span`.
+        size: The number of events of a window.
+        parts: The largest length of a window is the span divided by this.
+    """
+    short = parts * (ahead("since", size - 1) - pl.col("since")) <= pl.col("span")
+    return events.filter((pl.col("place") + size <= pl.col("n")) & short & (pl.col("span") > 0))
+
+
+def burst_size() -> pl.Expr:
+    """Return the number of events of a burst: a quarter of the `n` of the history, and at least four."""
+    return pl.max_horizontal(pl.lit(4, pl.Int64), (pl.col("n") + 3) // 4)
