@@ -18,7 +18,7 @@ EPOCHS = {BADGES: 3, EARTHQUAKES: 10, STAYS: 2, MIXED: 3}
 GRU_EPOCHS = 30
 SERIALISED, TPP, LLAMA, TOWERS = "serialised, MiniLM", "TPP, MiniLM", "TPP, stories15M", "GRU beside frozen MiniLM"
 LATE = "late interaction"
-RATES = {SERIALISED: 2e-3, TPP: 2e-3, LLAMA: 2e-3, TOWERS: 3e-3, LATE: 3e-3}
+RATES = {SERIALISED: 2e-3, TPP: 2e-3, LLAMA: 2e-3, TOWERS: 3e-3, LATE: 1e-3}
 STATE = 64
 """The learning rates and the size of the GRU's state, chosen on the validation part, see `TRIALS`."""
 
