@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from eventvec.dataset import Dataset
-from eventvec.describing.histories import Histories
+from eventvec.describing.histories import AS_WRITTEN, Histories
 from eventvec.describing.templates import TEMPLATES, Template
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.options import at_least
@@ -16,7 +16,7 @@ from eventvec.options import at_least
 def describe(
     data: Dataset,
     *,
-    names: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = AS_WRITTEN,
     most: int = 30,
     templates: Sequence[Template] = TEMPLATES,
 ) -> pl.DataFrame:
@@ -30,7 +30,8 @@ def describe(
 
     Args:
         data: The histories.
-        names: The words that stand for names of columns and for codes.
+        names: The words that stand for names of columns and for codes, which stand as they are by default. With None,
+            codes are numbered, so that no value of a column is in a sentence.
         most: The largest number of sentences of a history.
         templates: The kinds of sentences: functions of `Histories` that return a table of `row` and `sentence`.
 
@@ -52,7 +53,7 @@ def describe(
         ['There are 3 to 5 events.', 'Almost all events have the shop grocery.']
     """
     at_least("most", most, 1)
-    histories = Histories.of(data, names or {})
+    histories = Histories.of(data, names)
     if not histories.n:
         raise DataError("there is nothing to describe, because no history has an event")
     every = sentences(histories, templates)
