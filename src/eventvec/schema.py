@@ -201,7 +201,7 @@ class Schema:
 
     @property
     def parameters(self) -> Categorical | None:
-        """The column of codes of a table of (parameter, value): the only one beside a single column of numbers, or None.
+        """The column of codes of a table of (parameter, value): the only one beside the only one of numbers, or None.
 
         Example:
             >>> tests, results = (Categorical("test", ("lactate",)),), (Numeric("result"),)

@@ -24,8 +24,8 @@ def describe(
 
     The sentences follow from the schema, without training: how many events there are and over how long; the most
     frequent codes, how varied they are, the first and the last; what comes before, after or together with what, and
-    when; silences, bursts and intervals; numbers that are high, low, rising or falling, for each parameter in a table of
-    (parameter, value); hours and weekdays; and what changes from the first half to the second. The functions in
+    when; silences, bursts and intervals; numbers that are high, low, rising or falling, for each parameter in a table
+    of (parameter, value); hours and weekdays; and what changes from the first half to the second. The functions in
     `eventvec.describing.templates` say exactly when each holds. A sentence is the more telling the fewer histories it
     is true of. Codes are written out, also if they are names of people.
 
