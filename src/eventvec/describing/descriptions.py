@@ -22,10 +22,11 @@ def describe(
 ) -> pl.DataFrame:
     """Return sentences about each history that are true of its events, the most telling ones first.
 
-    The sentences follow from the schema, without training: how many events there are and over how long, the most
-    frequent codes, the first and the last, what usually comes next, silences and bursts, numbers that are high, low,
-    rising or falling, hours and weekdays, and what changes from the first half to the second. The module
-    `eventvec.describing.templates` says exactly when each holds. A sentence is the more telling the fewer histories it
+    The sentences follow from the schema, without training: how many events there are and over how long; the most
+    frequent codes, how varied they are, the first and the last; what comes before, after or together with what, and
+    when; silences, bursts and intervals; numbers that are high, low, rising or falling, for each parameter in a table
+    of (parameter, value); hours and weekdays; and what changes from the first half to the second. The functions in
+    `eventvec.describing.templates` say exactly when each holds. A sentence is the more telling the fewer histories it
     is true of. Codes are written out, also if they are names of people.
 
     Args:
