@@ -232,17 +232,16 @@ def busier(t: Told, word: str) -> bool:
 
 
 def changed(t: Told, code: str, words: str) -> bool:
-    early, late = t.halves(code)
-    number = early + late
-    return (
-        t.span > 0 * DAY
-        and {
-            "stops": number >= 3 and late == 0,
-            "sets in late": number >= 3 and early == 0,
-            "becomes more frequent": number >= 4 and early > 0 and late >= 2 * early,
-            "becomes less frequent": number >= 4 and late > 0 and early >= 2 * late,
-        }[words]
-    )
+    return t.span > 0 * DAY and CHANGES[words](*t.halves(code))
+
+
+CHANGES: dict[str, Callable[[int, int], bool]] = {
+    "does not appear in the second half": lambda early, late: early >= 3 and late == 0,
+    "appears only in the second half": lambda early, late: early == 0 and late >= 3,
+    "becomes more frequent": lambda early, late: early + late >= 4 and early > 0 and late >= 2 * early,
+    "becomes less frequent": lambda early, late: early + late >= 4 and late > 0 and early >= 2 * late,
+}
+"""The changes of a code, by the numbers of its events in both halves."""
 
 
 def level(t: Told, word: str, code: str | None, side: str) -> bool:
@@ -285,21 +284,21 @@ READINGS: dict[str, Callable[..., bool]] = {
     rf"{SHARE} events have the shop (\w+)\.": share,
     r"The shop is always the same\.": lambda t: len([c for c in t.codes if c]) > 1 and len({*t.codes} - {None}) == 1,
     r"The shop has (.+) different values\.": variety,
-    r"The first event has the shop (\w+)\.": lambda t, code: codes_at(t, t.times[0]) == {code},
-    r"The last event has the shop (\w+)\.": lambda t, code: codes_at(t, t.times[-1]) == {code},
+    r"The history begins with the shop (\w+)\.": lambda t, code: codes_at(t, t.times[0]) == {code},
+    r"The history ends with the shop (\w+)\.": lambda t, code: codes_at(t, t.times[-1]) == {code},
     r"The first and the last event have the same shop\.": lambda t: same_ends(t, True),
     r"The first and the last event differ in the shop\.": lambda t: same_ends(t, False),
     r"Almost all events have the shop (\w+) or (\w+)\.": two_codes,
     r"The shop (\w+) is the most frequent, without a majority\.": leads,
     r"No shop dominates\.": nothing_dominates,
     r"The shop varies (a lot|little)\.": varies,
-    r"The shop has (more|fewer) different values in the second half\.": different,
+    r"The shop becomes (more|less) varied over time\.": different,
     r"New values of the shop still appear towards the end\.": newcomers,
     r"All values of the shop appear early on\.": all_early,
     r"The shop mostly (changes|stays the same) from one event to the next\.": step,
     r"The shop (\w+) mostly comes before (\w+)\.": comes_before,
     rf"The shop (\w+) comes mainly {PART}\.": mainly,
-    r"The shop (\w+) comes throughout the whole time\.": throughout,
+    r"The shop (\w+) is present throughout the whole time\.": throughout,
     r"The shop (\w+) comes at regular intervals\.": regular,
     rf"The shop (\w+) comes in a tight cluster {PART}\.": clustered,
     r"The shop (\w+) tends to come at the same time as (\w+)\.": together,
@@ -318,7 +317,7 @@ READINGS: dict[str, Callable[..., bool]] = {
     r"The events come at steady intervals\.": steady,
     rf"Many events come in a burst {PART}\.": burst,
     r"Events become (more|less) frequent over time\.": busier,
-    r"The shop (\w+) (stops|sets in late|becomes more frequent|becomes less frequent)\.": changed,
+    rf"The shop (\w+) ({'|'.join(CHANGES)})\.": changed,
     rf"{SHARE} events{WITH} have a (high|low) price\.": level,
     rf"On average, the price{WITH} is (higher|lower) than in nine of ten histories\.": average,
     rf"The price{WITH} (rises|falls) over time\.": trend,

@@ -201,11 +201,11 @@ class Schema:
 
     @property
     def parameters(self) -> Categorical | None:
-        """The column of parameters, if the table may be one of (parameter, value): the only one beside one of numbers.
+        """The column of codes of a table of (parameter, value): the only one beside the only one of numbers, or None.
 
         Example:
-            >>> schema = Schema("stay", "hour", "float", (Categorical("test", ("lactate",)),), (Numeric("result"),))
-            >>> schema.parameters.name
+            >>> tests, results = (Categorical("test", ("lactate",)),), (Numeric("result"),)
+            >>> Schema("stay", "hour", "float", categorical=tests, numeric=results).parameters.name
             'test'
         """
         alone = len(self.categorical) == len(self.numeric) == 1 and not self.bags

@@ -16,7 +16,7 @@ import pytest
 import eventvec as ev
 from commands import answer, invoke, purchases
 from eventvec.describing.matching import UNRELATED, Sentences, parts
-from eventvec.describing.templates import TEMPLATES, count
+from eventvec.describing.templates import TEMPLATES
 from eventvec.encoders import SentenceEncoder
 from eventvec.searching.sentence_index import MODEL
 
@@ -109,6 +109,32 @@ def test_words_about_other_things_fit_nothing_clearly(model: SentenceEncoder) ->
     assert "BM25" in ev.search(by_words, text="silence").notes[0]
 
 
+def test_codes_are_numbered_where_no_word_may_be_written(events: pl.DataFrame, tmp_path: Path) -> None:
+    data = ev.read(events, key="customer", time="when")
+    index = ev.SentenceIndex.of(data, names=None, backbone=None)
+    texts = " ".join(index.sentences.texts)
+    assert "the bought number 1" in texts
+    assert not {"tea", "coffee"} & set(re.findall(r"\w+", texts))
+    (bought,) = data.schema.categorical
+    named, numbered = (ev.describe(data, names=names, most=1000) for names in ({}, None))
+    order = {value: f"number {place}" for place, value in enumerate(bought.values, 1)}
+    said = [re.sub(r"\b(tea|coffee)\b", lambda found: order[found[0]], text) for text in named["sentence"]]
+    assert sorted(zip(named["customer"], said, strict=True)) == sorted(numbered.select("customer", "sentence").rows())
+    index.save(tmp_path / "cards.sentences")
+    read = ev.read_index(tmp_path / "cards.sentences")
+    assert isinstance(read, ev.SentenceIndex)
+    assert read.names is None
+
+
+def test_codes_that_are_numbers_are_told() -> None:
+    events = purchases(CUSTOMERS, 4).with_columns(bought=pl.col("bought").replace({"tea": "5411", "coffee": "5812"}))
+    data = ev.read(events, key="customer", time="when", categorical=["bought"])
+    notes = ev.SentenceIndex.of(data, backbone=None).notes
+    assert "the codes of bought are numbers" in notes[-1]
+    named = ev.SentenceIndex.of(data, names={"5411": "grocery"}, backbone=None)
+    assert not any("are numbers" in note for note in named.notes)
+
+
 def index_of(sentences: Sentences) -> ev.SentenceIndex:
     """Return an index of sentences about three customers."""
     of = ev.SentenceIndex.of(ev.read(purchases(CUSTOMERS[:3], 3), key="customer", time="when"), backbone=None)
@@ -156,7 +182,7 @@ def test_refreshed_entities_have_the_sentences_of_their_new_histories(
     texts = {sentence for sentences in sentences_by_key(forgotten).values() for sentence in sentences}
     assert set(forgotten.sentences.texts) == texts  # nothing that was true of the forgotten ones alone
     with pytest.raises(ev.ConfigError, match="templates are not those of the index"):
-        index.refresh(changed, templates=[count])
+        index.refresh(changed, templates=TEMPLATES[:1])
     with pytest.raises(ev.ConfigError, match="another schema"):
         index.refresh(ev.read(changed, key="customer", time="when", numeric=[]))
     with pytest.raises(ev.DataError, match="not among the 30 entities"):

@@ -80,8 +80,8 @@ def newcomers(h: Histories, name: str) -> pl.DataFrame:
     ).join(h.rows, on="row").filter(pl.col("span") > 0)  # fmt: skip
     early, late, k, new, word = pl.col("early"), pl.col("late"), pl.col("k"), pl.col("new"), h.word(name)
     facts = {
-        f"The {word} has more different values in the second half.": (late >= 3) & (2 * late >= 3 * early),
-        f"The {word} has fewer different values in the second half.": (early >= 3) & (2 * early >= 3 * late),
+        f"The {word} becomes more varied over time.": (late >= 3) & (2 * late >= 3 * early),
+        f"The {word} becomes less varied over time.": (early >= 3) & (2 * early >= 3 * late),
         f"New values of the {word} still appear towards the end.": (new >= 2) & (4 * new >= k),
         f"All values of the {word} appear early on.": (k >= 3) & (pl.col("part") == 0),
     }
@@ -100,8 +100,8 @@ def ends(h: Histories, name: str) -> pl.DataFrame:
     same, word = pl.col("value") == pl.col("other"), pl.lit(h.word(name))
     return pl.concat(
         [
-            said(first, pl.format("The first event has the {} {}.", word, "value")),
-            said(last, pl.format("The last event has the {} {}.", word, "value")),
+            said(first, pl.format("The history begins with the {} {}.", word, "value")),
+            said(last, pl.format("The history ends with the {} {}.", word, "value")),
             said(both.filter(same), pl.format("The first and the last event have the same {}.", word)),
             said(both.filter(~same), pl.format("The first and the last event differ in the {}.", word)),
         ]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from eventvec.dataset import Dataset
-from eventvec.describing.histories import Histories
+from eventvec.describing.histories import AS_WRITTEN, Histories
 from eventvec.describing.templates import TEMPLATES, Template
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.options import at_least
@@ -16,21 +16,23 @@ from eventvec.options import at_least
 def describe(
     data: Dataset,
     *,
-    names: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = AS_WRITTEN,
     most: int = 30,
     templates: Sequence[Template] = TEMPLATES,
 ) -> pl.DataFrame:
     """Return sentences about each history that are true of its events, the most telling ones first.
 
-    The sentences follow from the schema, without training: how many events there are and over how long, the most
-    frequent codes, the first and the last, what usually comes next, silences and bursts, numbers that are high, low,
-    rising or falling, hours and weekdays, and what changes from the first half to the second. The module
-    `eventvec.describing.templates` says exactly when each holds. A sentence is the more telling the fewer histories it
+    The sentences follow from the schema, without training: how many events there are and over how long; the most
+    frequent codes, how varied they are, the first and the last; what comes before, after or together with what, and
+    when; silences, bursts and intervals; numbers that are high, low, rising or falling, for each parameter in a table
+    of (parameter, value); hours and weekdays; and what changes from the first half to the second. The functions in
+    `eventvec.describing.templates` say exactly when each holds. A sentence is the more telling the fewer histories it
     is true of. Codes are written out, also if they are names of people.
 
     Args:
         data: The histories.
-        names: The words that stand for names of columns and for codes.
+        names: The words that stand for names of columns and for codes, which stand as they are by default. With None,
+            codes are numbered, so that no value of a column is in a sentence.
         most: The largest number of sentences of a history.
         templates: The kinds of sentences: functions of `Histories` that return a table of `row` and `sentence`.
 
@@ -52,7 +54,7 @@ def describe(
         ['There are 3 to 5 events.', 'Almost all events have the shop grocery.']
     """
     at_least("most", most, 1)
-    histories = Histories.of(data, names or {})
+    histories = Histories.of(data, names)
     if not histories.n:
         raise DataError("there is nothing to describe, because no history has an event")
     every = sentences(histories, templates)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
@@ -14,6 +15,8 @@ from eventvec.dataset import Dataset
 from eventvec.schema import Schema
 from eventvec.sequences import Array
 
+AS_WRITTEN: Mapping[str, str] = MappingProxyType({})
+"""The words with which names of columns and codes stand as they are."""
 WITHOUT_WORDS = ("(missing)", "(unknown)")
 """What stands for codes that are no value; sentences leave them out."""
 FEWEST_HISTORIES = 20
@@ -42,7 +45,7 @@ class Histories:
             has these events with one of the columns as `value`.
         rows: One row per history with events: `row`, `n` (its events) and `span` (the time from the first to the last).
         schema: What the columns mean.
-        words: What stands for names of columns and for codes in sentences.
+        words: What stands for names of columns and for codes in sentences; None where codes are numbered.
         limits: The numbers with which histories are compared; without those of columns that too few histories have.
         n: The number of histories with events.
     """
@@ -50,7 +53,7 @@ class Histories:
     events: pl.DataFrame
     rows: pl.DataFrame
     schema: Schema
-    words: Mapping[str, str]
+    words: Mapping[str, str] | None
     limits: Limits
 
     @property
@@ -131,15 +134,15 @@ class Histories:
 
     def word(self, name: str) -> str:
         """Return what stands for the name of a column."""
-        return self.words.get(name, name)
+        return (self.words or AS_WRITTEN).get(name, name)
 
     @staticmethod
-    def of(data: Dataset, words: Mapping[str, str], limits: Limits | None = None) -> Histories:
+    def of(data: Dataset, words: Mapping[str, str] | None, limits: Limits | None = None) -> Histories:
         """Return the histories of a data set.
 
         Args:
             data: The histories.
-            words: What stands for names of columns and for codes.
+            words: What stands for names of columns and for codes; with None, codes are numbered.
             limits: The `limits` of other histories, with which these are compared; by default they are computed from
                 these, for columns of which at least 20 histories have a number. They can be kept as JSON.
         """
@@ -177,7 +180,7 @@ class Histories:
         return limits
 
 
-def _events(data: Dataset, words: Mapping[str, str]) -> pl.DataFrame:
+def _events(data: Dataset, words: Mapping[str, str] | None) -> pl.DataFrame:
     """Return one row per event, in order."""
     x, schema = data.sequences.to("cpu"), data.schema
     lengths = x.lengths
@@ -189,7 +192,9 @@ def _events(data: Dataset, words: Mapping[str, str]) -> pl.DataFrame:
     }  # fmt: skip
     for field in schema.categorical:
         if not field.buckets:
-            texts = [*WITHOUT_WORDS, *(words.get(value, value) for value in field.values)]
+            numbered = [f"number {place:,}" for place, _ in enumerate(field.values, 1)]
+            texts = numbered if words is None else [words.get(value, value) for value in field.values]
+            texts = [*WITHOUT_WORDS, *texts]
             distinct = {text: place for place, text in enumerate(dict.fromkeys(texts))}  # words may join codes
             places = np.array([distinct[text] for text in texts])[x.values(field.name).long().numpy()]
             columns[f"event: {field.name}"] = pl.Series(list(distinct), dtype=pl.Enum(list(distinct))).gather(places)

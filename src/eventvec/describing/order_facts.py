@@ -105,7 +105,7 @@ def placed(h: Histories, name: str) -> pl.DataFrame:
     return pl.concat(
         [
             said(parts, pl.format("The {} {} comes mainly {}.", word, "value", part)),
-            said(sixths, pl.format("The {} {} comes throughout the whole time.", word, "value")),
+            said(sixths, pl.format("The {} {} is present throughout the whole time.", word, "value")),
         ]
     )
 
@@ -151,14 +151,19 @@ def together(h: Histories, name: str) -> pl.DataFrame:
 
 @of_codes
 def changes(h: Histories, name: str) -> pl.DataFrame:
-    """Which codes become more or less frequent from the first to the second half of the time, stop, or set in."""
+    """Which codes become more or less frequent, stop, or set in, from the first to the second half of the time.
+
+    At least three events stop or set in. A code becomes more frequent if it has at least four events, some in the first
+    half and twice as many in the second, and less frequent the other way round.
+    """
     halves = h.values(name).group_by("row", "value").agg(late=pl.col("late").sum(), k=pl.len()).join(h.rows, on="row")
     early, late, often = pl.col("k") - pl.col("late"), pl.col("late"), pl.col("k") >= 4
     facts = {
-        "stops": (late == 0) & (pl.col("k") >= 3), "sets in late": (early == 0) & (pl.col("k") >= 3),
+        "does not appear in the second half": (late == 0) & (pl.col("k") >= 3),
+        "appears only in the second half": (early == 0) & (pl.col("k") >= 3),
         "becomes more frequent": often & (early > 0) & (late >= 2 * early),
         "becomes less frequent": often & (late > 0) & (early >= 2 * late),
-    }  # fmt: skip
+    }
     halves = halves.filter(pl.col("span") > 0)
     return pl.concat(
         said(halves.filter(fact), pl.format(f"The {{}} {{}} {words}.", pl.lit(h.word(name)), pl.col("value")))

@@ -16,7 +16,7 @@ from eventvec.errors import ConfigError, DataError
 from eventvec.options import at_least
 from eventvec.runs import Run
 from eventvec.schema import Schema
-from eventvec.searching.sentence_index import WITHOUT_MODEL, SentenceIndex
+from eventvec.searching.sentence_index import SentenceIndex
 from eventvec.searching.summaries import summaries
 from eventvec.searching.vector_index import Index
 from eventvec.sequences import Array
@@ -148,9 +148,10 @@ def _by_words(
     if index.stale.any():
         frame = frame.insert_column(3, pl.Series(STALE, index.stale[rows]))
         lines.append(f"{index.stale[rows].sum():,} of them are stale: they have later events; refresh the index.")
-    notes = () if with_model else (WITHOUT_MODEL,)
     facts = {"searched": len(searched), "sentences": len(index.sentences.texts)}
-    return Answer(tuple(lines), {"hits": frame.to_dicts()}, notes, facts=facts, lists=True, title="Histories by words")
+    return Answer(
+        tuple(lines), {"hits": frame.to_dicts()}, index.notes, facts=facts, lists=True, title="Histories by words"
+    )
 
 
 def _unclear(with_model: bool) -> str:

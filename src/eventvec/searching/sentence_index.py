@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from eventvec.dataset import Dataset
 from eventvec.describing.descriptions import sentences as sentences_about
-from eventvec.describing.histories import Histories, Limits
+from eventvec.describing.histories import AS_WRITTEN, Histories, Limits
 from eventvec.describing.matching import BM25, Cosines, Sentences
 from eventvec.describing.templates import TEMPLATES, Template
 from eventvec.encoders import SentenceEncoder
@@ -75,7 +75,7 @@ class SentenceIndex:
     def of(
         data: Dataset,
         *,
-        names: Mapping[str, str] | None = {},
+        names: Mapping[str, str] | None = AS_WRITTEN,
         templates: Sequence[Template] = TEMPLATES,
         backbone: str | None = "auto",
     ) -> SentenceIndex:
@@ -92,7 +92,7 @@ class SentenceIndex:
             ConfigError: If there is no such language model, or a template returns another table.
             DataError: If no history has an event.
         """
-        histories = Histories.of(data, names or {})
+        histories = Histories.of(data, names)
         keys, table = _described(data, histories, templates)
         sentences = Sentences.of(table, _encoder(_installed() if backbone == "auto" else backbone))
         stale = np.zeros(len(keys), bool)
@@ -105,6 +105,21 @@ class SentenceIndex:
         scorer = self.sentences.scorer
         by = scorer.encoder.backbone if isinstance(scorer, Cosines) else type(scorer).__name__
         return f"SentenceIndex({len(self):,} entities, {len(self.sentences.texts):,} sentences, {by})"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about what words cannot find."""
+        words = self.names or AS_WRITTEN
+        numbers = [
+            field.name for field in self.schema.categorical
+            if field.values and all(words.get(value, value).isdecimal() for value in field.values)
+        ]  # fmt: skip
+        without = () if isinstance(self.sentences.scorer, Cosines) else (WITHOUT_MODEL,)
+        return (
+            without
+            if not numbers
+            else (*without, f"the codes of {listed(numbers)} are numbers; names= has words for them")
+        )
 
     def has(self, key: Any) -> bool:
         """Return whether the index has a key; the text of a whole number stands for the number."""
@@ -146,7 +161,7 @@ class SentenceIndex:
         data = events if isinstance(events, Dataset) else read(events, schema=self.schema)
         if data.schema != self.schema:
             raise ConfigError("the data have another schema than the index; read them with schema=index.schema")
-        keys, table = _described(data, Histories.of(data, self.names or {}, self.limits), templates)
+        keys, table = _described(data, Histories.of(data, self.names, self.limits), templates)
         known = align(self.keys, pl.DataFrame({"key": key_series(keys)}), "key")
         places = np.where(known >= 0, known, len(self) + np.cumsum(known < 0) - 1)
         old = self.sentences.table().filter(~pl.col("row").is_in(places))
@@ -187,8 +202,9 @@ class SentenceIndex:
         """
         s = self.sentences
         arrays = {"starts": s.starts, "ids": s.ids, "stale": self.stale, "texts": _bytes(s.texts)}
+        names = None if self.names is None else dict(self.names)
         about: dict[str, Any] = {
-            "kind": KIND, "names": self.names, "limits": self.limits, "templates": self.templates, "backbone": None,
+            "kind": KIND, "names": names, "limits": self.limits, "templates": self.templates, "backbone": None,
         }  # fmt: skip
         if isinstance(s.scorer, Cosines):
             arrays["vectors"] = s.scorer.vectors
