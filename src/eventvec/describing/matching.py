@@ -10,8 +10,6 @@ from typing import Protocol
 import numpy as np
 import polars as pl
 import torch
-from scipy import sparse  # type: ignore[import-untyped]
-from sklearn.feature_extraction.text import CountVectorizer
 
 from eventvec.encoders import SentenceEncoder
 from eventvec.errors import ConfigError, DataError
@@ -83,6 +81,9 @@ class BM25:
     clear = 0.0
 
     def __init__(self, sentences: Sequence[str]) -> None:
+        from scipy import sparse  # type: ignore[import-untyped]
+        from sklearn.feature_extraction.text import CountVectorizer
+
         self.counting = CountVectorizer(token_pattern=r"(?u)\b\w+\b")
         self.weights = sparse.csr_matrix((len(sentences), 0), dtype=np.float32)
         if sentences:
@@ -120,7 +121,7 @@ class Sentences:
     Example:
         >>> table = pl.DataFrame({"row": [0, 0, 1], "sentence": ["Opens shop.", "Sells bread.", "Opens a bar."]})
         >>> sentences = Sentences.of(table, None)
-        >>> sentences.scores("Sells bread.").argmax()
+        >>> sentences.scores("Sells bread.").argmax().item()
         0
     """
 
