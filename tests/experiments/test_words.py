@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import statistics
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 from experiments.words import shop, stays
+from experiments.words.__main__ import main
 from experiments.words.queries import Array, Query, relevant
+from experiments.words.scores import mean, recalls
 
 Rows = list[dict[str, Any]]
 
@@ -80,7 +85,7 @@ def of(lines: Rows, *products: str) -> Rows:
 
 def days_between(lines: Rows) -> list[int]:
     days = sorted({line["time"].date() for line in lines})
-    return [(b - a).days for a, b in zip(days, days[1:], strict=False)]
+    return [(b - a).days for a, b in pairwise(days)]
 
 
 def late_in_the_evening(lines: Rows) -> bool:
@@ -106,7 +111,7 @@ def in_waves(lines: Rows) -> bool:
 
 def summer_break(lines: Rows) -> bool:
     days = sorted({line["time"].date() for line in lines})
-    pairs = zip(days, days[1:], strict=False)
+    pairs = pairwise(days)
     away = [a >= dt.date(2017, 5, 20) and b <= dt.date(2017, 9, 20) and (b - a).days >= 42 for a, b in pairs]
     return len(visits(lines)) >= 20 and any(away)
 
@@ -203,7 +208,7 @@ def line_after_cuff(rows: Rows) -> bool:
 
 
 def nobody_recorded(rows: Rows) -> bool:
-    return any(b["minute"] - a["minute"] >= 200 for a, b in zip(rows, rows[1:], strict=False))
+    return any(b["minute"] - a["minute"] >= 200 for a, b in pairwise(rows))
 
 
 def hectic(rows: Rows) -> bool:
@@ -253,3 +258,40 @@ def test_rules_of_the_stays_are_those_of_a_slow_version(measurements: pl.DataFra
     selected = checked(stays.QUERIES, measurements, stays.KEY)
     parts = measurements.partition_by(stays.KEY, maintain_order=True)
     compare(STAYS, stays.QUERIES, selected, [part.to_dicts() for part in parts])
+
+
+# the score, and the small mode
+
+
+def test_recall_is_that_of_random_orders_of_what_is_level() -> None:
+    rng = np.random.default_rng(0)
+    similarity = rng.integers(0, 6, size=(8, 40)).astype(float)
+    meant = rng.random((8, 40)) < np.linspace(0.05, 0.6, 8)[:, None]
+    meant[:, 0] = True
+    drawn = []
+    for _ in range(4000):
+        first = np.argsort(-(similarity + 0.5 * rng.random(similarity.shape)), axis=1)[:, :10]
+        drawn.append(np.take_along_axis(meant, first, 1).sum(1) / np.minimum(10, meant.sum(1)))
+    assert recalls(similarity, meant) == pytest.approx(np.mean(drawn, 0), abs=0.02)
+
+
+def test_a_reader_that_knows_the_rule_finds_all_and_chance_its_share() -> None:
+    meant = np.random.default_rng(0).random((5, 300)) < 0.1
+    assert recalls(meant.astype(float), meant) == pytest.approx([1.0] * 5)
+    assert recalls(np.zeros(meant.shape), meant) == pytest.approx(meant.mean(1))
+
+
+def test_the_mean_has_an_interval_by_question() -> None:
+    found = mean([0.0, 1.0] * 50)
+    assert found.value == pytest.approx(0.5)
+    assert found.half_width == pytest.approx(0.098, abs=0.015)
+
+
+def test_the_small_mode_of_the_shop(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["words", "human", "--only", "shop", "--small", "--json"])
+    main()
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["question"] for row in rows[:30]] == [query.text for query in shop.QUERIES]
+    assert [row["chance"] for row in rows[:30]] == pytest.approx([max(10, row["relevant"]) / 309 for row in rows[:30]])
+    assert rows[30]["question"] == "mean of 30 questions, 309 histories"
+    assert len(rows) == 32
