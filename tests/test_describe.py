@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import math
 import re
 import statistics
@@ -19,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eventvec as ev
+from eventvec.describing.descriptions import sentences
 from eventvec.describing.histories import Histories
 from eventvec.describing.templates import TEMPLATES
 
@@ -255,11 +257,18 @@ def random_histories(seed: int, n: int = 60) -> list[Told]:
     return histories
 
 
-def described(histories: list[Told], **of_describe: Any) -> pl.DataFrame:
+NAMES = {"mcc": "shop", "amount": "price"}
+
+
+def read(histories: list[Told]) -> ev.Dataset:
     options, every = {"categorical": ["mcc"], "numeric": ["amount"]}, ev.Fitting(min_count=1)
     data = ev.read(events_of(histories), key="card", time="when", fitting=every, **options)
     ORDER[:] = data.schema.categorical[0].values
-    return ev.describe(data, names={"mcc": "shop", "amount": "price"}, **of_describe)
+    return data
+
+
+def described(histories: list[Told], **of_describe: Any) -> pl.DataFrame:
+    return ev.describe(read(histories), names=NAMES, **of_describe)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -267,18 +276,39 @@ def test_a_history_has_exactly_the_sentences_that_are_true_of_it(seed: int) -> N
     histories = random_histories(seed)
     table = described(histories, most=10_000)
     said = {(key, sentence) for key, sentence in table.select("card", "sentence").iter_rows()}
-    sentences = set(table["sentence"])
-    assert len(sentences) > 60
+    distinct = set(table["sentence"])
+    assert len(distinct) > 60
     for key, told in enumerate(histories):
-        for sentence in sentences:
+        for sentence in distinct:
             assert holds(sentence, told) == ((key, sentence) in said), (sentence, told)
 
 
+@pytest.mark.parametrize("few", [1, 7, 30])
+def test_some_histories_are_told_as_among_all_with_the_limits_of_all(few: int) -> None:
+    data = read(random_histories(0))
+    everyone = Histories.of(data, NAMES)
+    limits = json.loads(json.dumps(everyone.limits))
+    some = Histories.of(data[torch.arange(few)], NAMES, limits)
+    expected = sentences(everyone).filter(pl.col("row") < few)
+    assert sentences(some).sort("row", "place", "sentence").equals(expected.sort("row", "place", "sentence"))
+    alone = sentences(Histories.of(data[torch.arange(few)], NAMES))
+    assert not alone.sort("row", "place", "sentence").equals(expected.sort("row", "place", "sentence"))
+
+
+def test_limits_are_those_of_the_histories_with_a_number() -> None:
+    histories = random_histories(1)
+    told = [each for each in histories if present(each.numbers)]
+    limits = Histories.of(read(histories), NAMES).limits
+    expected = [quantile(told[0].all_numbers, q) for q in (0.25, 0.75)]
+    expected += [quantile(told[0].all_means, q) for q in (0.1, 0.9)]
+    assert limits["amount"] == pytest.approx(expected)
+    assert set(Histories.of(read(told[:20]), NAMES).limits) == {"amount"}
+    assert Histories.of(read(told[:19]), NAMES).limits == {}
+
+
 def test_random_histories_bring_up_every_wording() -> None:
-    sentences = {
-        sentence for seed in range(6) for sentence in described(random_histories(seed), most=10_000)["sentence"]
-    }
-    unused = [wording for wording in READINGS if not any(re.fullmatch(wording, sentence) for sentence in sentences)]
+    said = {sentence for seed in range(6) for sentence in described(random_histories(seed), most=10_000)["sentence"]}
+    unused = [wording for wording in READINGS if not any(re.fullmatch(wording, sentence) for sentence in said)]
     assert unused == []
 
 
@@ -317,28 +347,28 @@ EVENTS = st.lists(st.tuples(st.integers(0, 9), st.sampled_from("ab")), min_size=
 def test_numbers_as_times_say_nothing_about_the_calendar(histories: list[list[tuple[int, str]]]) -> None:
     rows = [(k, time, code) for k, events in enumerate(histories) for time, code in sorted(events, key=lambda e: e[0])]
     table = pl.DataFrame(rows, schema=["id", "t", "code"], orient="row")
-    sentences = ev.describe(ev.read(table, key="id", time="t", categorical=["code"]), most=100)
-    assert set(sentences["id"]) == set(range(len(histories)))
-    assert not any(re.search("lie within|night|weekend|days", sentence) for sentence in sentences["sentence"])
+    said = ev.describe(ev.read(table, key="id", time="t", categorical=["code"]), most=100)
+    assert set(said["id"]) == set(range(len(histories)))
+    assert not any(re.search("lie within|night|weekend|days", sentence) for sentence in said["sentence"])
 
 
 def test_codes_that_share_a_word_are_one() -> None:
     events = pl.DataFrame({"id": [1, 1, 1, 1], "t": [1, 2, 3, 4], "code": ["5411", "5412", "5411", "4111"]})
     data = ev.read(events, key="id", time="t", categorical=["code"], fitting=ev.Fitting(min_count=1))
-    sentences = ev.describe(data, names={"5411": "food", "5412": "food"})["sentence"].to_list()
-    assert "Most events have the code food." in sentences
-    assert "The code has 2 different values." in sentences
+    said = ev.describe(data, names={"5411": "food", "5412": "food"})["sentence"].to_list()
+    assert "Most events have the code food." in said
+    assert "The code has 2 different values." in said
 
 
 def test_columns_may_be_called_like_anything() -> None:
-    """Names of tables inside, and braces, which templates of sentences have too."""
+    """Names of tables inside, and braces, which templates of said have too."""
     names = ["row", "place", "part", "late", "n", "k", "value", "span", "{x}", "{}"]
     events = pl.DataFrame({"id": [0] * 6, "t": range(6), **{name: list("aaabbb") for name in names}})
     data = ev.read(events, key="id", time="t", categorical=names, fitting=ev.Fitting(min_count=1))
-    sentences = ev.describe(data, most=1_000)["sentence"].to_list()
+    said = ev.describe(data, most=1_000)["sentence"].to_list()
     for name in names:
-        assert f"The first event has the {name} a." in sentences
-        assert f"The {name} a stops." in sentences
+        assert f"The first event has the {name} a." in said
+        assert f"The {name} a stops." in said
     numbers = {name: np.repeat(np.arange(40.0), 6) for name in names}
     events = pl.DataFrame({"id": np.repeat(np.arange(40), 6), "t": list(range(6)) * 40, **numbers})
     table = ev.describe(ev.read(events, key="id", time="t", numeric=names, categorical=[]), most=1_000)

@@ -34,7 +34,7 @@ from eventvec.predicting.prediction import predict
 from eventvec.reporting import report
 from eventvec.runs import Run, card, features, load
 from eventvec.schema import Schema
-from eventvec.searching import Index, read_index, search
+from eventvec.searching import Index, SentenceIndex, read_index, search
 from eventvec.sequences import Sequences, join, searchsorted, stack
 from eventvec.shift import drift
 from eventvec.statistics import Estimate
@@ -68,6 +68,7 @@ __all__ = [
     "Origin",
     "Run",
     "Schema",
+    "SentenceIndex",
     "Sequences",
     "Shards",
     "Updated",

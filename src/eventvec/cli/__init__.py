@@ -6,6 +6,7 @@
     commands       the commands that read, train, score and evaluate
     page_commands  those whose result is a page too: audit, compare, drift, report
     features_command  a table of features
+    describe_command  what is true of each history, in sentences
     labels_command  labels of what follows
     tune_command   a search for settings
     run_commands   further ones on a run or its vectors: card, export, influence, search
@@ -17,7 +18,15 @@
     doctor         the versions, devices and extras of this machine, or whether the files of a store are whole
 """
 
-from eventvec.cli import commands, features_command, labels_command, page_commands, run_commands, tune_command  # noqa: F401 (they add commands)
+from eventvec.cli import (  # noqa: F401 (they add commands)
+    commands,
+    describe_command,
+    features_command,
+    labels_command,
+    page_commands,
+    run_commands,
+    tune_command,
+)
 from eventvec.cli.application import app, main
 
 __all__ = ["app", "main"]

@@ -16,14 +16,14 @@ from typer.core import TyperCommand, TyperGroup
 from eventvec.credentials import has_login, is_address
 
 TABLES = {
-    "among", "at", "cutoffs", "embeddings", "events", "features", "history", "labels", "new", "old", "output",
+    "among", "at", "cutoffs", "embeddings", "events", "features", "history", "labels", "names", "new", "old", "output",
     "protected", "set_", "static",
 }  # fmt: skip
 """The parameters that take tables, where they take texts; `--set` may set one of these."""
 HEADINGS = {
     "Start": ("demo", "doctor"),
     "Learn": ("labels", "fit", "compare", "tune"),
-    "Use": ("features", "embed", "update", "predict", "surprise", "search", "export"),
+    "Use": ("features", "embed", "update", "predict", "surprise", "search", "describe", "export"),
     "Look": ("report", "influence", "card"),
     "Check": ("evaluate", "drift", "audit"),
 }

@@ -51,7 +51,7 @@ from eventvec.methods import METHODS
 from eventvec.methods.declarations import declared
 from eventvec.options import gather, those_of
 from eventvec.runs.run_files import is_predictor, read_info
-from eventvec.searching import read_index
+from eventvec.searching import Index, read_index
 from eventvec.tables import mapped
 from eventvec.tables.addresses import address_of, public_name
 from eventvec.tables.label_times import LabelTime
@@ -228,7 +228,11 @@ def update(
     events: Annotated[str | None, typer.Argument(metavar="NEW_EVENTS", callback=event_tables, help=FILES)] = None,
     output: Annotated[str | None, typer.Option("--output", "-o", callback=not_empty, help=WRITTEN)] = None,
     index: Annotated[
-        Path | None, typer.Option(help="Index that follows: it gets the fresh vectors, or loses the entity.")
+        list[Path] | None,
+        typer.Option(
+            help="Index that follows: it gets the fresh vectors, or loses the entity; one of sentences marks the "
+            "entities as stale. May be given several times."
+        ),
     ] = None,
     forget: Annotated[str | None, typer.Option(metavar="KEY", help="Delete this entity from the store.")] = None,
     device: Device = "auto",
@@ -244,10 +248,11 @@ def update(
 
     To delete an entity: `eventvec update run --state state.db --forget KEY`
     """
-    followed = None if index is None else read_index(index)
+    followed = {path: read_index(path) for path in index or ()}
     if forget is not None and events is None and output is None:
-        if followed is not None and index is not None and followed.has(forget):
-            followed.forget(forget).save(index)
+        for path, each in followed.items():
+            if each.has(forget):
+                each.forget(forget).save(path)
         delete = forget_in_shards if state.is_dir() else updating.forget
         delete(state, forget, read_info(run)["id"])
         terminal.show({"state": str(state), "forgotten": 1}, json_)
@@ -255,22 +260,23 @@ def update(
     if forget is not None or events is None or output is None:
         raise ConfigError("give NEW_EVENTS and -o FILE to apply a batch, or --forget KEY alone to delete an entity")
     if is_on_engine(options):
-        if index is not None:
+        if followed:
             raise ConfigError("--index follows one state store; update without --engine, or build the index anew")
         chosen = {"device": device, "overwrite": overwrite, **options}
         update_on_engine(run, events, state, output, chosen, json_)
         return
     tables.check_place(state)
-    tables.check_output(output, [run, events, state, index, options.get("history")], overwrite=overwrite)
+    tables.check_output(output, [run, events, state, *followed, options.get("history")], overwrite=overwrite)
     trained = on_device(run, device)
-    if followed is not None:
-        followed.check_run(trained.id)
+    for each in followed.values():
+        if isinstance(each, Index):
+            each.check_run(trained.id)
     with bar("updating"):
         updated = updating.update(trained, events, state, **options)
     terminal.notes(updated.notes)
     z = updated.embeddings
-    if followed is not None and index is not None:  # before the output, whose absence tells a job to try again
-        followed.update(z).save(index)
+    for path, each in followed.items():  # before the output, whose absence tells a job to try again
+        each.update(z).save(path)
     tables.write(output, z, merge=address_of(output) is not None, overwrite=overwrite)
     counts = {"entities": len(z), "new": updated.new, "late": updated.late, "applied": updated.applied}
     terminal.show({"output": public_name(output), **counts, "dim": z.shape[1], "run": trained.id}, json_)

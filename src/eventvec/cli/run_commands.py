@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import pyarrow.parquet as pq
 import typer
 
 from eventvec import attribution, exporting, runs, searching, tables
@@ -16,7 +15,7 @@ from eventvec.cli.application import Overwrite, RunFolder, command
 from eventvec.cli.event_inputs import on_device, read_events
 from eventvec.cli.parameters import FILES, Device, EventsArgument, Full, Json, event_tables, not_empty, takes
 from eventvec.errors import CheckpointError, ConfigError
-from eventvec.files import whole, write_text
+from eventvec.files import write_text
 from eventvec.options import those_of
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.training.progress_bars import bar
@@ -108,15 +107,21 @@ def influence(
 @command
 @takes((searching.search, ("count",)))
 def search(
-    index: Annotated[Path, typer.Argument(metavar="INDEX", help="Embeddings that `embed` wrote, or an index.")],
+    index: Annotated[
+        Path, typer.Argument(metavar="INDEX", help="Embeddings that `embed` wrote, or an index, of `describe` too.")
+    ],
     key: Annotated[
         str | None, typer.Option(metavar="KEY", callback=not_empty, help="Key of an entity, whose like are found.")
     ] = None,
     history: Annotated[
         str | None, typer.Option(callback=event_tables, help="Events of one entity, whose like are found; needs --run.")
     ] = None,
-    text: Annotated[str | None, typer.Option(help="Description of what is to be found; needs --run.")] = None,
-    run: Annotated[Path | None, typer.Option(help="Run that made the vectors.")] = None,
+    text: Annotated[
+        str | None, typer.Option(help="What is to be found, in words; needs --events, or an index of sentences.")
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Option(help="Run that made the vectors; with --text, one trained on texts.")
+    ] = None,
     among: Annotated[
         str | None, typer.Option(callback=not_empty, help="Table with the keys of the entities to search.")
     ] = None,
@@ -133,9 +138,12 @@ def search(
     json_: Json = False,
     **options: Any,
 ) -> None:
-    """Find the entities whose vectors are nearest to that of a key, of a history, or of a description.
+    """Find the entities that are most like that of a key, like a history, or as words say.
 
     Example: `eventvec search embeddings.parquet --key 4929000017 --events events.parquet`
+
+    By words, with the index that `eventvec describe --save` wrote: `eventvec search cards.sentences --text "a long
+    silence"`
 
     To keep an index that `update --index` brings up to date: `eventvec search embeddings.parquet --approximate --save
     cards.index`, then `eventvec search cards.index --key 4929000017`
@@ -147,8 +155,9 @@ def search(
         if place is not None:
             tables.check_output(place, [index, run, history, events, among], overwrite=overwrite)
     searched = _index(index, approximate)
-    if not queries:
-        assert save is not None
+    if save is not None and isinstance(searched, searching.SentenceIndex):
+        raise ConfigError(f"{index} is an index of sentences; --save keeps an index of embeddings")
+    if save is not None and not queries and isinstance(searched, searching.Index):
         searched.save(save, overwrite=overwrite)
         terminal.show(
             {"index": str(save), "entities": len(searched), "dim": searched.z.shape[1], "recall": searched.recall},
@@ -163,14 +172,12 @@ def search(
     if save is not None:  # last, so that a search that fails leaves nothing
         searched.save(save, overwrite=overwrite)
     if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with whole(output) as draft:
-            pq.write_table(hits.frame().to_arrow().replace_schema_metadata({tables.outputs.MARK: b"{}"}), draft)
+        tables.outputs.write_frame(output, hits.frame())
         hits = replace(hits, facts={"output": str(output), **hits.facts})
     terminal.decide(hits, json_, full)
 
 
-def _index(path: Path, approximate: bool) -> searching.Index:
+def _index(path: Path, approximate: bool) -> searching.Index | searching.SentenceIndex:
     """Return the index in a file, or one of the embeddings in a file or a folder of shards."""
     if not path.exists():
         raise CheckpointError(f"{path} does not exist; give embeddings that `eventvec embed` wrote, or an index")
@@ -184,6 +191,6 @@ def _index(path: Path, approximate: bool) -> searching.Index:
         with bar("indexing"):
             return searching.Index.of(tables.read_embeddings(path), approximate=approximate)
     read = searching.read_index(path)
-    if approximate and read.inverted is None:
+    if approximate and not (isinstance(read, searching.Index) and read.inverted is not None):
         raise ConfigError(f"{path} is an exact index; --approximate makes one of embeddings: give their Parquet file")
     return read

@@ -55,7 +55,29 @@ def describe(
     histories = Histories.of(data, names or {})
     if not histories.n:
         raise DataError("there is nothing to describe, because no history has an event")
-    sentences = []
+    every = sentences(histories, templates)
+    ordered = (
+        every.with_columns(share=pl.len().over("sentence") / histories.n)
+        .sort("row", "share", "place", "sentence").group_by("row", maintain_order=True).head(most)
+    )  # fmt: skip
+    keys = pl.Series(data.schema.key_out, data.keys)
+    return pl.DataFrame([keys.gather(ordered["row"]), ordered["sentence"], ordered["share"]])
+
+
+def sentences(histories: Histories, templates: Sequence[Template] = TEMPLATES) -> pl.DataFrame:
+    """Return all sentences about histories.
+
+    Args:
+        histories: What the sentences are about.
+        templates: The kinds of sentences.
+
+    Returns:
+        A row per sentence: `row` (the place of the history in the data), `sentence`, and `place`, that of its template.
+
+    Raises:
+        ConfigError: If a template returns another table.
+    """
+    tables = []
     for place, template in enumerate(templates):
         table = template(histories)
         if not isinstance(table, pl.DataFrame) or dict(table.schema) != {"row": pl.Int64, "sentence": pl.String}:
@@ -63,11 +85,5 @@ def describe(
                 f"the template {shown(getattr(template, '__name__', repr(template)))} must return a table with the "
                 "columns row (whole numbers) and sentence (text)"
             )
-        sentences.append(table.with_columns(place=pl.lit(place)))
-    every = pl.concat(sentences).unique(("row", "sentence"), keep="first", maintain_order=True)
-    ordered = (
-        every.with_columns(share=pl.len().over("sentence") / histories.n)
-        .sort("row", "share", "place", "sentence").group_by("row", maintain_order=True).head(most)
-    )  # fmt: skip
-    keys = pl.Series(data.schema.key_out, data.keys)
-    return pl.DataFrame([keys.gather(ordered["row"]), ordered["sentence"], ordered["share"]])
+        tables.append(table.with_columns(place=pl.lit(place)))
+    return pl.concat(tables).unique(("row", "sentence"), keep="first", maintain_order=True)

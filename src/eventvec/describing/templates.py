@@ -29,8 +29,6 @@ PARTS = ("early on", "midway", "towards the end")
 HOURS = ("at night", "in the morning", "in the afternoon", "in the evening")
 """The quarters of a day, from midnight."""
 WEEKDAYS = ("Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays", "Sundays")
-FEWEST_HISTORIES = 20
-"""The smallest number of histories with which one is compared."""
 
 
 def count(h: Histories) -> pl.DataFrame:
@@ -187,11 +185,10 @@ def levels(h: Histories) -> pl.DataFrame:
 
 
 def _levels_of(h: Histories, name: str) -> pl.DataFrame:
-    present = h.values(name)
-    low, high = (present["value"].quantile(q, "linear") for q in (0.25, 0.75))
-    if low is None or high is None or h.n < FEWEST_HISTORIES:
+    if name not in h.limits:
         return _nothing()
-    counted = present.group_by("row").agg(
+    low, high, *_ = h.limits[name]
+    counted = h.values(name).group_by("row").agg(
         n=pl.len(), low=(pl.col("value") < low).sum(), high=(pl.col("value") > high).sum()
     ).filter(pl.col("n") >= 2)  # fmt: skip
     return pl.concat(
@@ -209,10 +206,10 @@ def averages(h: Histories) -> pl.DataFrame:
 
 
 def _averages_of(h: Histories, name: str) -> pl.DataFrame:
-    means = h.values(name).group_by("row").agg(mean=pl.col("value").mean())
-    if means.height < FEWEST_HISTORIES:
+    if name not in h.limits:
         return _nothing()
-    low, high = (means["mean"].quantile(q, "linear") for q in (0.1, 0.9))
+    means = h.values(name).group_by("row").agg(mean=pl.col("value").mean())
+    *_, low, high = h.limits[name]
     beyond = {"higher": pl.col("mean") > high, "lower": pl.col("mean") < low}
     return pl.concat(
         _said(means.filter(fact), pl.lit(f"On average, the {h.word(name)} is {side} than in nine of ten histories."))

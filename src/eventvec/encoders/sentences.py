@@ -97,8 +97,20 @@ class SentenceEncoder(nn.Module):
         shared, place = torch.stack([texts.starts, texts.lengths], 1).unique(dim=0, return_inverse=True)
         distinct = Sequences(texts.columns, shared[:, 0], shared[:, 1])
         words = strings(distinct.take(distinct.flat(), distinct.lengths))
-        vectors = self._lookup(words) if self.lora is None else self._encode(words)
+        vectors = self._lookup(words) if self.lora is None else self.encode(words)
         return vectors.to(texts.device)[place]
+
+    def encode(self, texts: Sequence[str]) -> Tensor:
+        """Return `(n, dim)`, block by block, zeros for empty texts; no vector is kept."""
+        device = self.model.get_input_embeddings().weight.device
+        ids, lengths = encoded(self.tokenizer, [self.prompt + text for text in texts])
+        tokens = Sequences({"token": ids}, lengths.cumsum(0) - lengths, lengths)
+        filled = torch.tensor([bool(text) for text in texts], dtype=torch.bool).nonzero().squeeze(1)
+        vectors = torch.zeros(len(texts), self.dim, device=device)
+        if not len(filled):
+            return vectors
+        read = in_blocks(tokens[filled], lambda block: self._read(block.to(device)))
+        return vectors.index_copy(0, filled.to(device), read)
 
     def get_extra_state(self) -> Tensor:
         """Return the hash of the frozen weights and the tokenizer, which is saved with the weights."""
@@ -124,21 +136,9 @@ class SentenceEncoder(nn.Module):
                     grown[:start] = self.vectors[:start]
                 self.vectors = grown
             with torch.no_grad():
-                self.vectors[start : start + len(new)] = self._encode(new).cpu()
+                self.vectors[start : start + len(new)] = self.encode(new).cpu()
             self.places.update(zip(new, range(start, start + len(new)), strict=True))
         return self.vectors[[self.places[text] for text in texts]]
-
-    def _encode(self, texts: Sequence[str]) -> Tensor:
-        """Return `(n, dim)`, block by block, zeros for empty texts."""
-        device = self.model.get_input_embeddings().weight.device
-        ids, lengths = encoded(self.tokenizer, [self.prompt + text for text in texts])
-        tokens = Sequences({"token": ids}, lengths.cumsum(0) - lengths, lengths)
-        filled = torch.tensor([bool(text) for text in texts], dtype=torch.bool).nonzero().squeeze(1)
-        vectors = torch.zeros(len(texts), self.dim, device=device)
-        if not len(filled):
-            return vectors
-        read = in_blocks(tokens[filled], lambda block: self._read(block.to(device)))
-        return vectors.index_copy(0, filled.to(device), read)
 
     def _read(self, tokens: Sequences) -> Tensor:
         mask = tokens.mask()

@@ -1,16 +1,21 @@
-"""Search for similar histories: by a key, by a history, or by a text.
+"""Search for similar histories: by a key, by a history, or by words.
 
 ::
 
-    vector_index  `Index`: vectors by key, searched exactly, or approximately with faiss; its file
-    inverted      the approximate search: an inverted file of faiss, with a measured recall
-    queries       `search`: from a query to an answer with the hits
-    summaries     a history in one line, for people
+    vector_index    `Index`: vectors by key, searched exactly, or approximately with faiss
+    inverted        the approximate search: an inverted file of faiss, with a measured recall
+    sentence_index  `SentenceIndex`: sentences about histories, searched by words
+    index_files     the file of an index
+    reading         `read_index`: an index of either kind from its file
+    queries         `search`: from a query to an answer with the hits
+    summaries       a history in one line, for people
 """
 
 from __future__ import annotations
 
 from eventvec.searching.queries import search
-from eventvec.searching.vector_index import Index, read_index
+from eventvec.searching.reading import read_index
+from eventvec.searching.sentence_index import SentenceIndex
+from eventvec.searching.vector_index import Index
 
-__all__ = ["Index", "read_index", "search"]
+__all__ = ["Index", "SentenceIndex", "read_index", "search"]

@@ -11,8 +11,12 @@ import pyarrow as pa
 
 from eventvec.answers import Answer
 from eventvec.dataset import Dataset
+from eventvec.describing.matching import Cosines
 from eventvec.errors import ConfigError, DataError
+from eventvec.options import at_least
 from eventvec.runs import Run
+from eventvec.schema import Schema
+from eventvec.searching.sentence_index import WITHOUT_MODEL, SentenceIndex
 from eventvec.searching.summaries import summaries
 from eventvec.searching.vector_index import Index
 from eventvec.sequences import Array
@@ -21,10 +25,11 @@ from eventvec.tables.keys import align, key_series
 from eventvec.tables.sources import Tabular, columns_of, open_source
 
 SCORE, SUMMARY = "similarity", "history"
+WORDS_SCORE, MATCHED, STALE = "bm25", "sentences", "stale"
 
 
 def search(
-    index: Index | Embeddings,
+    index: Index | Embeddings | SentenceIndex | Dataset | Run,
     *,
     key: Any = None,
     history: Dataset | Tabular | Sequence[Mapping[str, Any]] | None = None,
@@ -34,28 +39,35 @@ def search(
     among: Tabular | None = None,
     events: Dataset | Tabular | None = None,
 ) -> Answer:
-    """Return the entities whose vectors are nearest to a query, with their cosine similarity, nearest first.
+    """Return the entities that fit a query best: nearest by their vectors, or by sentences that are true of them.
 
-    The query is one of `key`, `history` and `text`.
+    The query is one of `key`, `history` and `text`. The vectors nearest to that of a key, of a history or, with a run
+    that was trained on descriptions, of a text are found by their cosine similarity. Any other text is compared with
+    the sentences of `describe`, see `SentenceIndex`, which needs no training.
 
     Relations: `Index.neighbours` answers many queries at once; `EventVectorizer.similar` searches the events of `fit`.
 
     Args:
-        index: What is searched. Embeddings are searched exactly; an `Index` can be approximate.
+        index: What is searched: for `key` and `history` embeddings, which are searched exactly, or an `Index`, which
+            can be approximate; for `text` a `SentenceIndex`, or histories that are described first: a `Dataset`, or the
+            `events` of a run, of embeddings or of an `Index`.
         key: The key of an entity in the index, which is not a hit itself; the text of a whole number stands for it.
         history: The events of one entity, as `Run.read` takes them; it needs `run`.
-        text: A written description, for a run with a text tower, such as one of `tpp_embedding`; it needs `run`.
-        run: The run that made the vectors.
+        text: What is to be found, in words.
+        run: The run that made the vectors; for `text` only one with a text tower, such as one of `tpp_embedding`.
         count: How many hits to return, at least 1; fewer if no more entities are searched.
         among: A table with the column of the key: only these entities are searched, exactly.
         events: The events of the entities. Each hit then has its history in one line.
 
     Returns:
-        An answer with a row for each hit: the key under its own name, `similarity`, from −1 to 1, and with `events` its
-        `history`. `.frame()` has them as a polars frame.
+        An answer with a row for each hit: the key under its own name; `similarity`, from −1 to 1, or `bm25` where words
+        are compared without a language model; for sentences those that fit best (`sentences`), and, if the index has
+        stale entities, whether the hit is (`stale`); and with `events` its `history`. `.frame()` has them as a polars
+        frame.
 
     Raises:
-        ConfigError: If not exactly one query is given, the run is absent or embeds no texts, or `count` is below 1.
+        ConfigError: If not exactly one query is given, the run is absent or embeds no texts, the text has no words, or
+            `count` is below 1.
         CheckpointError: If the run is not the one that made the vectors.
         DataError: If the key is not in the index, the history is not of one entity, or no key of `among` is in it.
 
@@ -72,6 +84,11 @@ def search(
         raise ConfigError(
             f"give one of key=, history= and text= (--key, --history, --text), got {' and '.join(given) or 'none'}"
         )
+    at_least("count", count, 1)
+    if isinstance(index, SentenceIndex | Dataset | Run) or (text is not None and run is None):
+        if text is None:
+            raise ConfigError(f"{given[0]}= searches vectors: give the embeddings of a run, or an Index of them")
+        return _by_words(_sentences(index, events), text, count, among, events)
     index = index if isinstance(index, Index) else Index.of(index)
     row = None if key is None else index.row_of(key)
     if row is not None:
@@ -81,17 +98,71 @@ def search(
     else:
         index.check_run(run.id)
         query = _vector(run, history, text)
-    searched = None if among is None else _rows(index, among)
+    searched = None if among is None else _rows(index.keys, index.z.schema, among)
     rows, scores = index.neighbours(query, count, among=searched, without=row)
     hits = index.z[rows[0]]
-    frame = pl.DataFrame(
-        [key_series(pa.chunked_array([hits.keys]), "key").alias(hits.schema.key_out), pl.Series(SCORE, scores[0])]
-    )
-    if events is not None:
-        frame = frame.with_columns(pl.Series(SUMMARY, _histories(hits, events)))
+    frame = _frame(hits.keys, hits.schema, pl.Series(SCORE, scores[0]), events)
     total = len(index if searched is None else searched)
     line = f"The {len(frame):,} nearest of {total:,} entities."
     return Answer((line,), {"hits": frame.to_dicts()}, facts={"searched": total}, lists=True, title="Similar histories")
+
+
+def _sentences(
+    index: Index | Embeddings | SentenceIndex | Dataset | Run, events: Dataset | Tabular | None
+) -> SentenceIndex:
+    """Return the sentences that are searched, made from the events where they are not there yet."""
+    if isinstance(index, SentenceIndex):
+        return index
+    if isinstance(index, Dataset):
+        return SentenceIndex.of(index)
+    if events is None:
+        raise ConfigError(
+            "text= finds histories by sentences about them, which need their events: events= (--events); vectors are "
+            "searched with a run that was trained on descriptions: run= (--run)"
+        )
+    if isinstance(index, Run):
+        return SentenceIndex.of(events if isinstance(events, Dataset) else index.read(events))
+    schema = (index.z if isinstance(index, Index) else index).schema
+    return SentenceIndex.of(events if isinstance(events, Dataset) else read(events, schema=schema))
+
+
+def _by_words(
+    index: SentenceIndex, text: str, count: int, among: Tabular | None, events: Dataset | Tabular | None
+) -> Answer:
+    """Return the histories of which the sentences fit a text best."""
+    scores = index.scores(text)
+    searched = np.arange(len(index)) if among is None else _rows(index.keys, index.schema, among)
+    rows = searched[np.argsort(-scores[searched], kind="stable")[:count]]
+    matched, best = index.sentences.matched(text, rows)
+    with_model = isinstance(index.sentences.scorer, Cosines)
+    frame = _frame(
+        index.keys.take(pa.array(rows)),
+        index.schema,
+        pl.Series(SCORE if with_model else WORDS_SCORE, scores[rows]),
+        events,
+    )
+    frame = frame.insert_column(2, pl.Series(MATCHED, [" ".join(sentences) for sentences in matched], pl.String))
+    lines = [f"The {len(rows):,} of {len(searched):,} entities of which the sentences fit best."]
+    if best <= index.sentences.scorer.clear:
+        lines.insert(0, _unclear(with_model))
+    if index.stale.any():
+        frame = frame.insert_column(3, pl.Series(STALE, index.stale[rows]))
+        lines.append(f"{index.stale[rows].sum():,} of them are stale: they have later events; refresh the index.")
+    notes = () if with_model else (WITHOUT_MODEL,)
+    facts = {"searched": len(searched), "sentences": len(index.sentences.texts)}
+    return Answer(tuple(lines), {"hits": frame.to_dicts()}, notes, facts=facts, lists=True, title="Histories by words")
+
+
+def _unclear(with_model: bool) -> str:
+    if with_model:
+        return "Nothing fits clearly: no sentence is nearer to these words than to sentences about other things."
+    return "Nothing fits: no sentence has any of these words."
+
+
+def _frame(keys: pa.Array, schema: Schema, scores: pl.Series, events: Dataset | Tabular | None) -> pl.DataFrame:
+    """Return hits as a table."""
+    frame = pl.DataFrame([key_series(pa.chunked_array([keys]), "key").alias(schema.key_out), scores])
+    return frame if events is None else frame.with_columns(pl.Series(SUMMARY, _histories(keys, schema, events)))
 
 
 def _vector(run: Run, history: Any, text: str | None) -> Array:
@@ -104,25 +175,23 @@ def _vector(run: Run, history: Any, text: str | None) -> Array:
     return Index.of(z).z.values
 
 
-def _rows(index: Index, among: Tabular) -> Array:
+def _rows(keys: pa.Array, schema: Schema, among: Tabular) -> Array:
     """Return the rows of the entities that a table names."""
     names = columns_of(among)
-    key = next((name for name in (index.z.schema.key_out, index.z.schema.key) if name in names), "")
+    key = next((name for name in (schema.key_out, schema.key) if name in names), "")
     if not key:
-        raise DataError(
-            f"the table of keys to search has no column {index.z.schema.key_out!r}; name the column like this"
-        )
+        raise DataError(f"the table of keys to search has no column {schema.key_out!r}; name the column like this")
     column = open_source(among).load([key]).column(key)
-    rows = align(index.keys, pl.DataFrame({key: key_series(column, key)}), key)
+    rows = align(keys, pl.DataFrame({key: key_series(column, key)}), key)
     rows = np.unique(rows[rows >= 0])
     if not len(rows):
-        raise DataError(f"none of the {len(column):,} keys to search is among the {len(index):,} entities of the index")
+        raise DataError(f"none of the {len(column):,} keys to search is among the {len(keys):,} entities of the index")
     return rows
 
 
-def _histories(hits: Embeddings, events: Dataset | Tabular) -> list[str | None]:
+def _histories(keys: pa.Array, schema: Schema, events: Dataset | Tabular) -> list[str | None]:
     """Return the history of each hit in one line; None where the events have none of it."""
-    data = events if isinstance(events, Dataset) else read(events, schema=hits.schema)
-    rows = align(data.keys, pl.DataFrame({"key": key_series(pa.chunked_array([hits.keys]), "key")}), "key")
+    data = events if isinstance(events, Dataset) else read(events, schema=schema)
+    rows = align(data.keys, pl.DataFrame({"key": key_series(pa.chunked_array([keys]), "key")}), "key")
     lines = dict(zip(rows[rows >= 0].tolist(), summaries(data[rows[rows >= 0]]), strict=True))
     return [lines.get(row) for row in rows.tolist()]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,17 +13,13 @@ import pyarrow as pa
 import torch
 
 from eventvec.errors import CheckpointError, ConfigError, DataError, refuse_masked
-from eventvec.files import path_only
 from eventvec.options import at_least
-from eventvec.runs.run_files import read_tensors, write_tensors
-from eventvec.schema import Schema
+from eventvec.searching.index_files import Content, place_of, row_of
 from eventvec.searching.inverted import Inverted
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings
-from eventvec.tables.keys import align
-from eventvec.tables.outputs import INDEX, check_output
+from eventvec.tables.keys import align, key_series
 
-FORMAT = 1
 BLOCK = 1 << 22
 """The number of scores that an exact search computes at once."""
 
@@ -119,10 +113,7 @@ class Index:
 
     def has(self, key: Any) -> bool:
         """Return whether the index has a key; the text of a whole number stands for the number."""
-        return self._row(key) >= 0
-
-    def _row(self, key: Any) -> int:
-        return int(align(self.keys, pl.DataFrame({"key": [key]}), "key")[0])
+        return place_of(self.keys, key) >= 0
 
     def row_of(self, key: Any) -> int:
         """Return the row of a key; the text of a whole number stands for the number.
@@ -130,9 +121,7 @@ class Index:
         Raises:
             DataError: If the index does not have the key.
         """
-        if (row := self._row(key)) < 0:
-            raise DataError(f"the key is not among the {len(self):,} entities that are searched; give one of theirs")
-        return row
+        return row_of(self.keys, key)
 
     def neighbours(
         self, queries: Array, count: int = 10, *, among: Array | None = None, without: int | None = None
@@ -187,7 +176,7 @@ class Index:
         vectors = unit_length(learned_part(z))
         if vectors.shape[1] != self.z.shape[1]:
             raise DataError(f"the vectors have {vectors.shape[1]} numbers, and those of the index {self.z.shape[1]}")
-        known = align(self.keys, pl.DataFrame([pl.Series("key", _plain(z.keys))]), "key")
+        known = align(self.keys, pl.DataFrame({"key": key_series(z.keys)}), "key")
         rows = np.where(known >= 0, known, len(self) + np.cumsum(known < 0) - 1)
         keys = pa.concat_arrays([self.keys, z.keys.filter(pa.array(known < 0)).cast(self.keys.type)])
         columns: dict[str, Any] = {}
@@ -224,74 +213,30 @@ class Index:
         Raises:
             ConfigError: If the path is no place for a file, see `outputs.check_output`.
         """
-        check_output(path_only(path), overwrite=overwrite)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, pa.schema([("key", self.keys.type)])) as file:
-            file.write_table(pa.table({"key": self.keys}))
-        tensors = {
-            "keys": np.frombuffer(sink.getvalue(), np.uint8), "vectors": self.z.values, "events": self.z.events,
-            "last_time": self.z.last_time,
-        }  # fmt: skip
-        described: dict[str, Any] = {"format": FORMAT, "metadata": self.z.metadata}
+        arrays = {"vectors": self.z.values, "events": self.z.events, "last_time": self.z.last_time}
+        about: dict[str, Any] = {"metadata": self.z.metadata}
         if self.inverted is not None:
-            tensors["inverted"], described["inverted"] = self.inverted.dump()
-        texts = {INDEX: json.dumps(described, default=str), "schema": self.z.schema.to_json()}
-        texts["digest"] = _digest(tensors, texts)
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        write_tensors(Path(path), {name: torch.from_numpy(np.array(values)) for name, values in tensors.items()}, texts)
+            arrays["inverted"], about["inverted"] = self.inverted.dump()
+        Content(self.keys, arrays, about, self.z.schema).write(path, overwrite=overwrite)
 
+    @staticmethod
+    def loaded(content: Content) -> Index:
+        """Return the index that a file holds.
 
-def read_index(path: Path | str) -> Index:
-    """Return the index in a file that `Index.save` wrote.
-
-    Raises:
-        CheckpointError: If there is no such file, it holds no index, is damaged, or is of a later version.
-
-    Example:
-        >>> read_index("absent.index")
-        Traceback (most recent call last):
-        eventvec.errors.CheckpointError: absent.index does not exist; give an index that `eventvec search --save` wrote
-    """
-    file = path_only(path)
-    if not file.is_file():
-        raise CheckpointError(f"{file} does not exist; give an index that `eventvec search --save` wrote")
-    tensors, texts = read_tensors(file)
-    try:
-        described = json.loads(texts[INDEX])
-        if described["format"] != FORMAT:
-            raise CheckpointError(
-                f"{file} has format {described['format']}, and this version of eventvec reads {FORMAT}; build it again"
-            )
-        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-        if texts.pop("digest") != _digest(arrays, texts):
-            raise ValueError("the content is not what was written")
-        keys = pa.ipc.open_file(pa.py_buffer(arrays["keys"])).read_all().column("key").combine_chunks()
-        schema, metadata = Schema.from_json(texts["schema"], str(file)), described["metadata"]
-        z = Embeddings(keys, arrays["vectors"], arrays["events"], arrays["last_time"], schema, metadata)
+        Raises:
+            KeyError, TypeError, ValueError, RuntimeError: If its parts do not belong together.
+        """
+        keys, arrays, metadata = content.keys, content.arrays, content.about["metadata"]
+        z = Embeddings(keys, arrays["vectors"], arrays["events"], arrays["last_time"], content.schema, metadata)
         if not isinstance(metadata, Mapping) or {len(keys)} != {len(z.values), len(z.events), len(z.last_time)}:
             raise ValueError("the parts do not belong together")
-        inverted = described.get("inverted")
+        inverted = content.about.get("inverted")
         return Index(z, inverted and Inverted.loaded(arrays["inverted"], inverted, z.values))
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, pa.ArrowException) as error:
-        raise CheckpointError(f"{file} is no index, or is damaged; build it again") from error
-
-
-def _digest(arrays: Mapping[str, Array], texts: Mapping[str, str]) -> str:
-    """Return a digest of the content of a file, without which a changed vector or row would not be noticed."""
-    digest = hashlib.blake2b(json.dumps(sorted(texts.items())).encode())
-    for name, array in sorted(arrays.items()):
-        digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
 
 
 def learned_part(z: Embeddings) -> Array:
     """Return `(n, dim)` the learned part of vectors with parts; all of others."""
     return z.values[:, slice(*z.parts.get("learned", (0, z.shape[1])))]
-
-
-def _plain(keys: pa.Array) -> pa.Array:
-    return keys.storage if isinstance(keys.type, pa.BaseExtensionType) else keys
 
 
 def unit_length(vectors: Array) -> Array:

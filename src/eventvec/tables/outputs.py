@@ -9,8 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+import pyarrow.parquet as pq
+
 from eventvec.errors import ConfigError, DataError, reason
-from eventvec.files import draft_of, path_only, run_above
+from eventvec.files import draft_of, path_only, run_above, whole
 from eventvec.tables.addresses import Address, address_of, as_output
 from eventvec.tables.databases import metadata_of, refuse_foreign
 from eventvec.tables.sources import parquet_schema
@@ -64,6 +67,13 @@ def check_output(path: Path | str, inputs: Iterable[Any] = (), *, overwrite: boo
             f"{path} exists and was not written by eventvec; name another file, or replace it: overwrite=True "
             "(--overwrite)"
         )
+
+
+def write_frame(path: Path, frame: pl.DataFrame) -> None:
+    """Write a table to a Parquet file, whole or not at all, with the mark by which eventvec knows its files."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole(path) as draft:
+        pq.write_table(frame.to_arrow().replace_schema_metadata({MARK: b"{}"}), draft)
 
 
 def _places(inputs: Iterable[Any]) -> Iterator[str]:

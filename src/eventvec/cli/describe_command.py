@@ -1,0 +1,98 @@
+"""The command that writes down what is true of each history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+
+from eventvec import describing, searching, tables
+from eventvec.answers import Answer
+from eventvec.cli import terminal
+from eventvec.cli.application import Overwrite, command
+from eventvec.cli.parameters import EventsArgument, Json, not_empty, takes
+from eventvec.errors import ConfigError, DataError, listed
+from eventvec.tables.read_options import Columns, TableFormat
+from eventvec.tables.sources import columns_of, open_source
+from eventvec.training.progress_bars import bar
+
+SHOWN = 3
+"""The number of histories whose sentences are printed."""
+
+
+@command
+@takes((describing.describe, ("most",)), (searching.SentenceIndex.of, ("backbone",)), Columns, TableFormat)
+def describe(
+    events: EventsArgument,
+    names: Annotated[
+        str | None,
+        typer.Option(callback=not_empty, help="Table of your words: columns `code` (or a column's name) and `name`."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Parquet file for the sentences.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Write an index to this file, for `search --text`.")] = None,
+    refresh: Annotated[
+        Path | None, typer.Option(help="Index in which these entities get sentences about these, all of their events.")
+    ] = None,
+    overwrite: Overwrite = False,
+    json_: Json = False,
+    **options: Any,
+) -> None:
+    """Write down what is true of each history, in sentences, without training.
+
+    Example: `eventvec describe events.parquet --key card --time when -o sentences.parquet`
+
+    To find histories by words: `eventvec describe events.parquet --key card --time when --save cards.sentences`, then
+    `eventvec search cards.sentences --text "a long silence, then many purchases at night"`
+    """
+    for place in (output, save):
+        if place is not None:
+            tables.check_output(place, [events, names, refresh], overwrite=overwrite)
+    if refresh is not None:
+        if any((names, output, save, options)):
+            raise ConfigError("--refresh takes columns and words from the index; give the events and --refresh alone")
+        _refresh(refresh, events, json_)
+        return
+    of_index = {name: options.pop(name) for name in ("backbone",) if name in options}
+    of_table = {name: options.pop(name) for name in ("most",) if name in options}
+    words = {} if names is None else _words(names)
+    with bar("reading"):
+        data = tables.read(events, **options)
+    terminal.notes(data.notes)
+    with bar("describing"):
+        table = describing.describe(data, names=words, **of_table)
+        index = None if save is None else searching.SentenceIndex.of(data, names=words, **of_index)
+    key = table.columns[0]
+    facts: dict[str, Any] = {"entities": table[key].n_unique(), "sentences": table.height}
+    if output is not None:
+        tables.outputs.write_frame(output, table)
+        facts["output"] = str(output)
+    if index is not None and save is not None:
+        index.save(save, overwrite=overwrite)
+        facts["index"] = str(save)
+    if output is not None or save is not None:
+        terminal.show(facts, json_)
+        return
+    first = table.filter(pl.col(key).is_in(table[key].unique(maintain_order=True).head(SHOWN).implode()))
+    line = f"What is true of {SHOWN} of {facts['entities']:,} histories, the rarest facts first."
+    terminal.decide(Answer((line,), {"histories": first.to_dicts()}, facts=facts, lists=True), json_, False)
+
+
+def _refresh(path: Path, events: str, json_: bool) -> None:
+    """Write an index again in which the entities of some events have sentences about these."""
+    index = searching.read_index(path)
+    if not isinstance(index, searching.SentenceIndex):
+        raise ConfigError(f"{path} is an index of vectors; `update --index` brings it up to date")
+    with bar("describing"):
+        fresh = index.refresh(events)
+    fresh.save(path)
+    terminal.show({"index": str(path), "entities": len(fresh), "stale": int(fresh.stale.sum())}, json_)
+
+
+def _words(names: str) -> dict[str, str]:
+    """Return the words of a table for codes and names of columns."""
+    if not {"code", "name"} <= set(columns_of(names)):
+        raise DataError(f"--names has the columns {listed(columns_of(names))}; it needs code and name")
+    table = pl.DataFrame(open_source(names).load(["code", "name"])).cast(pl.String).drop_nulls()
+    return dict(table.select("code", "name").iter_rows())
