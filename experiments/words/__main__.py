@@ -12,12 +12,12 @@ from experiments.words.scores import mean, recalls
 
 def human(small: bool, only: Sequence[str] | None) -> list[Row]:
     """Recall@10 of each reader: each question, then the means and their differences to the bag, with 95 % intervals."""
-    return [row for name in only or PROBLEMS for row in _rows(PROBLEMS[name](small))]
+    return [row for name in only or PROBLEMS for row in _rows(PROBLEMS[name](small), small)]
 
 
-def _rows(problem: Problem) -> Iterator[Row]:
+def _rows(problem: Problem, small: bool) -> Iterator[Row]:
     """Yield a row for each question, one for their means, and one for the differences to the bag of words."""
-    each = {name: recalls(similarity, problem.relevant) for name, similarity in readers(problem).items()}
+    each = {name: recalls(similarity, problem.relevant) for name, similarity in readers(problem, small).items()}
     meant = problem.relevant.sum(1)
     for place, question in enumerate(problem.queries):
         of_one = {name: values[place] for name, values in each.items()}

