@@ -170,6 +170,8 @@ def test_the_most_telling_sentences_come_first() -> None:
         ([0, 1, 1, 1, 20], "aaaba", "In a burst, most events have the shop a."),
         ([0, 1, 2, 3, 4, 20], "aaaaaa", "There is a long silence midway."),
         ([0, 1, 2, 3, 6], "aaaaa", "There is a long silence towards the end."),
+        ([*range(10), 12], "a" * 11, "There is a long silence towards the end."),
+        ([*range(12)], "abac" * 3, "After the shop a, b usually comes next."),
         ([*range(16), 21], "a" * 17, "There is a long silence towards the end."),
         ([*range(6), *range(15, 31)], "a" * 22, "There is a long silence midway."),
         ([*range(16), *range(25, 31)], "a" * 22, "There is a long silence towards the end."),
