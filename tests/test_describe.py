@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eventvec as ev
+from eventvec.describing import histories as histories_module
 from eventvec.describing.descriptions import sentences
 from eventvec.describing.histories import Histories
 from eventvec.describing.templates import TEMPLATES
@@ -106,6 +107,15 @@ def test_some_histories_are_told_as_among_all_with_the_limits_of_all(few: int) -
     assert sentences(some).sort("row", "place", "sentence").equals(expected.sort("row", "place", "sentence"))
     alone = sentences(Histories.of(data[torch.arange(few)], NAMES))
     assert not alone.sort("row", "place", "sentence").equals(expected.sort("row", "place", "sentence"))
+
+
+@pytest.mark.parametrize("block", [1, 40, 10_000])
+def test_histories_are_told_in_blocks_as_all_at_once(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    everyone = Histories.of(read(random_histories(1)), NAMES)
+    expected = sentences(everyone).sort("row", "place", "sentence")
+    monkeypatch.setattr(histories_module, "BLOCK", block)
+    assert (len(list(everyone.blocks())) > 1) == (block < 10_000)
+    assert sentences(everyone).sort("row", "place", "sentence").equals(expected)
 
 
 @pytest.mark.parametrize("apart", [False, True])

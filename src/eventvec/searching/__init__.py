@@ -13,8 +13,8 @@
 
 from __future__ import annotations
 
-from eventvec.searching.queries import search
 from eventvec.searching.index_kinds import read_index
+from eventvec.searching.queries import search
 from eventvec.searching.sentence_index import SentenceIndex
 from eventvec.searching.vector_index import Index
 
