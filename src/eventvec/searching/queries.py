@@ -61,9 +61,9 @@ def search(
 
     Returns:
         An answer with a row for each hit: the key under its own name; `similarity`, from −1 to 1, for sentences the
-        cosine and up to .2 for words in common, or `bm25` without a language model; for sentences those that fit best (`sentences`), and, if the index has
-        stale entities, whether the hit is (`stale`); and with `events` its `history`. `.frame()` has them as a polars
-        frame.
+        cosine and up to .2 for words in common, or `bm25` without a language model; for sentences those that fit best
+        (`sentences`), and, if the index has stale entities, whether the hit is (`stale`); and with `events` its
+        `history`. `.frame()` has them as a polars frame.
 
     Raises:
         ConfigError: If not exactly one query is given, the run is absent or embeds no texts, the text has no words, or
