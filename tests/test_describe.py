@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eventvec as ev
+from eventvec.describing import histories as histories_module
 from eventvec.describing.descriptions import sentences
 from eventvec.describing.histories import Histories
 from eventvec.describing.templates import TEMPLATES
@@ -108,6 +109,15 @@ def test_some_histories_are_told_as_among_all_with_the_limits_of_all(few: int) -
     assert not alone.sort("row", "place", "sentence").equals(expected.sort("row", "place", "sentence"))
 
 
+@pytest.mark.parametrize("block", [1, 40, 10_000])
+def test_histories_are_told_in_blocks_as_all_at_once(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    everyone = Histories.of(read(random_histories(1)), NAMES)
+    expected = sentences(everyone).sort("row", "place", "sentence")
+    monkeypatch.setattr(histories_module, "BLOCK", block)
+    assert (len(list(everyone.blocks())) > 1) == (block < 10_000)
+    assert sentences(everyone).sort("row", "place", "sentence").equals(expected)
+
+
 @pytest.mark.parametrize("apart", [False, True])
 def test_limits_are_those_of_the_histories_with_enough_numbers(apart: bool) -> None:
     histories = random_histories(1, 200, apart)
@@ -170,6 +180,8 @@ def test_the_most_telling_sentences_come_first() -> None:
         ([0, 1, 1, 1, 20], "aaaba", "In a burst, most events have the shop a."),
         ([0, 1, 2, 3, 4, 20], "aaaaaa", "There is a long silence midway."),
         ([0, 1, 2, 3, 6], "aaaaa", "There is a long silence towards the end."),
+        ([*range(10), 12], "a" * 11, "There is a long silence towards the end."),
+        ([*range(12)], "abac" * 3, "After the shop a, b usually comes next."),
         ([*range(16), 21], "a" * 17, "There is a long silence towards the end."),
         ([*range(6), *range(15, 31)], "a" * 22, "There is a long silence midway."),
         ([*range(16), *range(25, 31)], "a" * 22, "There is a long silence towards the end."),

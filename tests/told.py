@@ -46,7 +46,7 @@ class Told:
 
     @property
     def frequent(self) -> list[str]:
-        return [code for code in self.ranked if self.counts[code] >= 3][:5]
+        return [code for code in self.ranked if self.counts[code] >= 3][:10]
 
     def of(self, code: str) -> list[dt.datetime]:
         return [time for time, each in zip(self.times, self.codes, strict=True) if each == code]

@@ -70,7 +70,20 @@ def bag_of_words(
         >>> bag_of_words(['"Guru" closes the sequence.', "It all starts with Caucus."], texts, texts)[0].value
         1.0
     """
+    return found(*word_vectors(descriptions, histories, background, types))
+
+
+def word_vectors(
+    descriptions: Sequence[str], histories: Sequence[str], background: Sequence[str], types: Sequence[str] = ()
+) -> tuple[Array, Array]:
+    """Return the TF-IDF vectors of descriptions and of histories, with length 1 or 0; see `bag_of_words`.
+
+    Example:
+        >>> query, key = word_vectors(["a guru"], ["Guru", "Caucus"], ["Guru", "Caucus"])
+        >>> (query @ key.T).tolist()
+        [[1.0, 0.0]]
+    """
     names = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in sorted(types, key=len, reverse=True)))
     vectorizer = TfidfVectorizer(**({"analyzer": names.findall} if types else {})).fit(background)
     query, key = (vectorizer.transform(texts).toarray() for texts in (descriptions, histories))
-    return found(query, key)
+    return query, key

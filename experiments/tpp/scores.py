@@ -131,12 +131,27 @@ def ranked(before: Array, k: int = 5) -> tuple[Scored, Scored]:
         return np.asarray((harmonic[better + level] - harmonic[better]) / level)
 
     def recalled(better: Array, level: Array) -> Array:
-        return np.asarray(((k - better) / level).clip(0, 1))
+        return among_first(better, level, k)
 
     better, level = others == 1, others == 0.5
     counts = better.sum(1), 1 + level.sum(1)
     fewer = counts[0][:, None] - better, counts[1][:, None] - level
     return _jackknife(reciprocal, counts, fewer), _jackknife(recalled, counts, fewer)
+
+
+def among_first(better: Array, level: Array, k: int) -> Array:
+    """Return how probable it is that a candidate is among the first k, if those that are level come in random order.
+
+    Args:
+        better: How many candidates are ahead of it.
+        level: How many are level with it, itself included.
+        k: The greatest rank that counts.
+
+    Example:
+        >>> among_first(np.array([0, 4, 5]), np.array([1, 2, 1]), 5).tolist()
+        [1.0, 0.5, 0.0]
+    """
+    return np.asarray(((k - better) / level).clip(0, 1))
 
 
 def _jackknife(

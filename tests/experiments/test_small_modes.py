@@ -33,6 +33,7 @@ TABLES = {
         *("describe", "choose", "table6", "table7", "table8", "table9", "table10", "table11", "table12"),
         *("counterfeits", "pairs", "full", "words", "fusions"),
     ),
+    "words": ("human",),
     "worth": ("judges", "groups", "networks", "calls", "screen", "result", "curve"),
 }
 ALL = [(name, table) for name, tables in TABLES.items() for table in tables]

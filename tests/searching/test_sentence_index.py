@@ -69,10 +69,12 @@ def test_each_sentence_of_a_query_counts_by_the_sentence_of_a_history_that_fits_
     z = dict(zip([*every, *parts(QUERY)], model.encode([*every, *parts(QUERY)]).double().numpy(), strict=True))
 
     def fit(query: str, sentence: str) -> float:
+        words = bm25(query, sentence, every)
         if by == "BM25":
-            return bm25(query, sentence, every)
+            return words
         a, b = z[query], z[sentence]
-        return float(a @ b / math.sqrt((a @ a) * (b @ b)))
+        share = words / max(bm25(query, each, every) for each in every) if words else 0
+        return float(a @ b / math.sqrt((a @ a) * (b @ b)) + 0.2 * share)
 
     sentences = Sentences.of(table(HISTORIES), model if by == "cosine" else None)
     expected = [np.mean([max(fit(part, each) for each in history) for part in parts(QUERY)]) for history in HISTORIES]

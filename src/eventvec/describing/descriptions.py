@@ -71,7 +71,8 @@ def sentences(histories: Histories, templates: Sequence[Template] = TEMPLATES) -
 
     Args:
         histories: What the sentences are about.
-        templates: The kinds of sentences.
+        templates: The kinds of sentences. They see a block of histories at a time; what all have in common is in
+            `limits`.
 
     Returns:
         A row per sentence: `row` (the place of the history in the data), `sentence`, and `place`, that of its template.
@@ -79,6 +80,11 @@ def sentences(histories: Histories, templates: Sequence[Template] = TEMPLATES) -
     Raises:
         ConfigError: If a template returns another table.
     """
+    return pl.concat([_in_block(block, templates) for block in histories.blocks()])
+
+
+def _in_block(histories: Histories, templates: Sequence[Template]) -> pl.DataFrame:
+    """Return all sentences about the histories of a block."""
     tables = []
     for place, template in enumerate(templates):
         table = template(histories)

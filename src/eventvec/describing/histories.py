@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
@@ -22,7 +22,9 @@ WITHOUT_WORDS = ("(missing)", "(unknown)")
 FEWEST_HISTORIES = 20
 """The smallest number of histories with which one is compared."""
 
-FREQUENT, OFTEN = 5, 3
+BLOCK = 1 << 22
+"""The number of events about which sentences are made at once."""
+FREQUENT, OFTEN = 10, 3
 """The largest number of codes of a history that most facts are about, and the fewest events of each."""
 APART = 0.5
 """The least share of the variance of a number's ranks that lies between codes in a table of (parameter, value)."""
@@ -60,6 +62,16 @@ class Histories:
     def n(self) -> int:
         """The number of histories with events."""
         return self.rows.height
+
+    def blocks(self) -> Iterator[Histories]:
+        """Yield these histories in blocks of whole ones, of about `BLOCK` events."""
+        ends = self.rows["n"].cum_sum()
+        block = ((ends - 1) // BLOCK).to_numpy()
+        edges = np.flatnonzero(np.diff(block, prepend=-1, append=block[-1:] + 1))
+        for first, beyond in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            start = 0 if first == 0 else ends[first - 1]
+            events = self.events.slice(start, ends[beyond - 1] - start)
+            yield replace(self, events=events, rows=self.rows.slice(first, beyond - first))
 
     @property
     def codes(self) -> list[str]:
@@ -99,7 +111,7 @@ class Histories:
         )
 
     def frequent_codes(self, name: str) -> pl.DataFrame:
-        """Return the rows of `counts` of the five most frequent codes of a history, with at least three events each."""
+        """Return the rows of `counts` of the ten most frequent codes of a history, with at least three events each."""
         return self.counts(name).filter((pl.col("rank") < FREQUENT) & (pl.col("k") >= OFTEN))
 
     def frequent(self, name: str) -> pl.DataFrame:

@@ -6,15 +6,15 @@
     inverted        the approximate search: an inverted file of faiss, with a measured recall
     sentence_index  `SentenceIndex`: sentences about histories, searched by words
     index_files     the file of an index
-    reading         `read_index`: an index of either kind from its file
+    index_kinds     `read_index`: an index of either kind from its file
     queries         `search`: from a query to an answer with the hits
     summaries       a history in one line, for people
 """
 
 from __future__ import annotations
 
+from eventvec.searching.index_kinds import read_index
 from eventvec.searching.queries import search
-from eventvec.searching.reading import read_index
 from eventvec.searching.sentence_index import SentenceIndex
 from eventvec.searching.vector_index import Index
 

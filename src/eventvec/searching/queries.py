@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from eventvec.answers import Answer
 from eventvec.dataset import Dataset
-from eventvec.describing.matching import Cosines
+from eventvec.describing.matching import Meanings
 from eventvec.errors import ConfigError, DataError
 from eventvec.options import at_least
 from eventvec.runs import Run
@@ -60,10 +60,10 @@ def search(
         events: The events of the entities. Each hit then has its history in one line.
 
     Returns:
-        An answer with a row for each hit: the key under its own name; `similarity`, from −1 to 1, or `bm25` where words
-        are compared without a language model; for sentences those that fit best (`sentences`), and, if the index has
-        stale entities, whether the hit is (`stale`); and with `events` its `history`. `.frame()` has them as a polars
-        frame.
+        An answer with a row for each hit: the key under its own name; `similarity`, from −1 to 1, for sentences the
+        cosine and up to .2 for words in common, or `bm25` without a language model; for sentences those that fit best
+        (`sentences`), and, if the index has stale entities, whether the hit is (`stale`); and with `events` its
+        `history`. `.frame()` has them as a polars frame.
 
     Raises:
         ConfigError: If not exactly one query is given, the run is absent or embeds no texts, the text has no words, or
@@ -134,7 +134,7 @@ def _by_words(
     searched = np.arange(len(index)) if among is None else _rows(index.keys, index.schema, among)
     rows = searched[np.argsort(-scores[searched], kind="stable")[:count]]
     matched, best = index.sentences.matched(text, rows)
-    with_model = isinstance(index.sentences.scorer, Cosines)
+    with_model = isinstance(index.sentences.scorer, Meanings)
     frame = _frame(
         index.keys.take(pa.array(rows)),
         index.schema,

@@ -16,7 +16,7 @@ import pyarrow as pa
 from eventvec.dataset import Dataset
 from eventvec.describing.descriptions import sentences as sentences_about
 from eventvec.describing.histories import AS_WRITTEN, Histories, Limits
-from eventvec.describing.matching import BM25, Cosines, Sentences
+from eventvec.describing.matching import BM25, Meanings, Sentences
 from eventvec.describing.templates import TEMPLATES, Template
 from eventvec.encoders import SentenceEncoder
 from eventvec.errors import CheckpointError, ConfigError, DataError, listed
@@ -103,7 +103,7 @@ class SentenceIndex:
 
     def __repr__(self) -> str:
         scorer = self.sentences.scorer
-        by = scorer.encoder.backbone if isinstance(scorer, Cosines) else type(scorer).__name__
+        by = scorer.encoder.backbone if isinstance(scorer, Meanings) else type(scorer).__name__
         return f"SentenceIndex({len(self):,} entities, {len(self.sentences.texts):,} sentences, {by})"
 
     @property
@@ -114,7 +114,7 @@ class SentenceIndex:
             field.name for field in self.schema.categorical
             if field.values and all(words.get(value, value).isdecimal() for value in field.values)
         ]  # fmt: skip
-        without = () if isinstance(self.sentences.scorer, Cosines) else (WITHOUT_MODEL,)
+        without = () if isinstance(self.sentences.scorer, Meanings) else (WITHOUT_MODEL,)
         return (
             without
             if not numbers
@@ -167,7 +167,7 @@ class SentenceIndex:
         old = self.sentences.table().filter(~pl.col("row").is_in(places))
         fresh = table.with_columns(row=pl.Series(places).gather(table["row"]))
         scorer = self.sentences.scorer
-        encoder = scorer.encoder if isinstance(scorer, Cosines) else None
+        encoder = scorer.encoder if isinstance(scorer, Meanings) else None
         sentences = Sentences.of(pl.concat([old, fresh]), encoder, self.sentences)
         added = keys.filter(pa.array(known < 0)).cast(self.keys.type)
         stale = np.append(self.stale, np.zeros(len(added), bool))
@@ -186,7 +186,7 @@ class SentenceIndex:
         table = self.sentences.table().filter(pl.col("row").is_in(kept))
         table = table.with_columns(row=pl.Series(np.searchsorted(kept, table["row"].to_numpy())))
         scorer = self.sentences.scorer
-        encoder = scorer.encoder if isinstance(scorer, Cosines) else None
+        encoder = scorer.encoder if isinstance(scorer, Meanings) else None
         sentences = Sentences.of(table, encoder, self.sentences)
         return replace(self, keys=self.keys.take(pa.array(kept)), sentences=sentences, stale=self.stale[kept])
 
@@ -206,7 +206,7 @@ class SentenceIndex:
         about: dict[str, Any] = {
             "kind": KIND, "names": names, "limits": self.limits, "templates": self.templates, "backbone": None,
         }  # fmt: skip
-        if isinstance(s.scorer, Cosines):
+        if isinstance(s.scorer, Meanings):
             arrays["vectors"] = s.scorer.vectors
             about |= {"backbone": s.scorer.encoder.backbone, "origin": s.scorer.encoder.origin}
         Content(self.keys, arrays, about, self.schema).write(path, overwrite=overwrite)
@@ -227,7 +227,7 @@ class SentenceIndex:
             raise CheckpointError(
                 f"the index was made with other weights of {about['backbone']}; build it again, or install those"
             )
-        scorer = BM25(texts) if encoder is None else Cosines(encoder, arrays["vectors"])
+        scorer = BM25(texts) if encoder is None else Meanings(encoder, arrays["vectors"], texts)
         sentences = Sentences(texts, arrays["starts"], arrays["ids"], scorer)
         stale, limits, templates = arrays["stale"], about["limits"], tuple(about["templates"])
         return SentenceIndex(content.keys, sentences, content.schema, about["names"], limits, templates, stale)
