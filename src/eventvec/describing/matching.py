@@ -167,34 +167,30 @@ class Sentences:
 
     def scores(self, query: str) -> Array:
         """Return `(n,)` float32, how well each history fits a query."""
-        scores: Array = self._best(self.scorer(parts(query))).mean(0)
-        return scores
+        return self.of_histories(self.scorer(parts(query)))
 
-    def matched(self, query: str, rows: Array) -> tuple[list[list[str]], float]:
-        """Return the sentence of each row that fits each sentence of a query best, and the best score of any sentence.
+    def of_histories(self, scores: Array) -> Array:
+        """Return `(n,)` float32, how well each history fits, given `(m, texts)` how well the sentences do."""
+        best: Array = np.empty((len(scores), 0), np.float32)
+        if len(self):
+            best = np.stack([np.maximum.reduceat(row[self.ids], self.starts) for row in scores])
+        mean: Array = best.mean(0)
+        return mean
+
+    def matched(self, scores: Array, rows: Array) -> list[list[str]]:
+        """Return the sentences of each row that fit the sentences of a query best, without repetitions.
 
         Args:
-            query: What is searched.
+            scores: `(m, texts)` how well the sentences fit.
             rows: `(k,)` the histories.
-
-        Returns:
-            For each row its sentences, without repetitions; and the mean over the sentences of the query of the highest
-            score that a sentence of any history has.
         """
-        scores = self.scorer(parts(query))
         ends = np.append(self.starts[1:], len(self.ids))
         found = []
         for row in rows.tolist():
             ids = self.ids[self.starts[row] : ends[row]]
             best = ids[scores[:, ids].argmax(1)]
             found.append([self.texts[place] for place in dict.fromkeys(best.tolist())])
-        return found, float(scores.max(1).mean())
-
-    def _best(self, scores: Array) -> Array:
-        """Return `(m, n)` the best score among the sentences of each history."""
-        if not len(self.starts):
-            return np.empty((len(scores), 0), np.float32)
-        return np.stack([np.maximum.reduceat(row[self.ids], self.starts) for row in scores])
+        return found
 
 
 def parts(query: str) -> list[str]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from eventvec.answers import Answer
 from eventvec.dataset import Dataset
-from eventvec.describing.matching import Meanings
+from eventvec.describing.matching import Meanings, parts
 from eventvec.errors import ConfigError, DataError
 from eventvec.options import at_least
 from eventvec.runs import Run
@@ -130,10 +130,11 @@ def _by_words(
     index: SentenceIndex, text: str, count: int, among: Tabular | None, events: Dataset | Tabular | None
 ) -> Answer:
     """Return the histories of which the sentences fit a text best."""
-    scores = index.scores(text)
+    fits = index.sentences.scorer(parts(text))
+    scores = index.sentences.of_histories(fits)
     searched = np.arange(len(index)) if among is None else _rows(index.keys, index.schema, among)
     rows = searched[np.argsort(-scores[searched], kind="stable")[:count]]
-    matched, best = index.sentences.matched(text, rows)
+    matched = index.sentences.matched(fits, rows)
     with_model = isinstance(index.sentences.scorer, Meanings)
     frame = _frame(
         index.keys.take(pa.array(rows)),
@@ -143,7 +144,7 @@ def _by_words(
     )
     frame = frame.insert_column(2, pl.Series(MATCHED, [" ".join(sentences) for sentences in matched], pl.String))
     lines = [f"The {len(rows):,} of {len(searched):,} entities of which the sentences fit best."]
-    if best <= index.sentences.scorer.clear:
+    if fits.max(1).mean() <= index.sentences.scorer.clear:
         lines.insert(0, _unclear(with_model))
     if index.stale.any():
         frame = frame.insert_column(3, pl.Series(STALE, index.stale[rows]))
