@@ -59,7 +59,7 @@ def matched(queries: Sequence[str], documents: Sequence[Sequence[str]], encoder:
         encoder: A frozen model of sentences; None for BM25.
 
     Example:
-        >>> matched(["Types repeat."], [["Types repeat.", "It ends."], ["It begins."]], None).argmax()
+        >>> matched(["Types repeat."], [["Types repeat.", "It ends."], ["It begins."]], None).argmax().item()
         0
     """
     rows = np.arange(len(documents)).repeat([len(sentences) for sentences in documents])
