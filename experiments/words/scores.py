@@ -24,6 +24,7 @@ def recalls(similarity: Array, relevant: Array, k: int = FIRST) -> list[float]:
         k: How many histories are looked at.
 
     Example:
+        >>> import numpy as np
         >>> recalls(np.array([[3.0, 2.0, 2.0, 1.0]]), np.array([[True, False, True, False]]), k=2)
         [0.75]
     """

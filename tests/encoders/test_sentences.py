@@ -128,8 +128,8 @@ def test_vectors_are_those_of_texts_read_alone(monkeypatch: pytest.MonkeyPatch):
 def test_each_text_is_encoded_once(monkeypatch: pytest.MonkeyPatch):
     frozen = SentenceEncoder(backbones.folder("bert"))
     encoded: list[str] = []
-    encode = frozen._encode
-    monkeypatch.setattr(frozen, "_encode", lambda texts: (encoded.extend(texts), encode(texts))[1])
+    encode = frozen.encode
+    monkeypatch.setattr(frozen, "encode", lambda texts: (encoded.extend(texts), encode(texts))[1])
     data = read(payments(), **COLUMNS)
     column = data.sequences.columns["note"]
     assert isinstance(column, Sequences)

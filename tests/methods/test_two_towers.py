@@ -74,8 +74,8 @@ def test_a_frozen_tower_encodes_each_description_once_in_a_training(monkeypatch:
     data = problem(40, 0)
     method = towers(data.schema)
     encoded: list[str] = []
-    encode_texts = method.text_tower._encode
-    monkeypatch.setattr(method.text_tower, "_encode", lambda texts: (encoded.extend(texts), encode_texts(texts))[1])
+    encode_texts = method.text_tower.encode
+    monkeypatch.setattr(method.text_tower, "encode", lambda texts: (encoded.extend(texts), encode_texts(texts))[1])
     fit(method, data, epochs=4, batch_size=8, validation=0)
     assert sorted(encoded) == sorted(set(strings(data.sequences.static["note"])))
 
