@@ -192,7 +192,7 @@ def _check_ended(call: Call, ended: Ended, folder: Path, before: dict[str, str],
     )
     another_key = _value(call.arguments, "--key") not in (None, "id")  # then `id` is a field, and its values are shown
     shows_keys = another_key or any(
-        text in (call.command, *call.arguments) for text in ("search", "--entity", "--forget")
+        text in (call.command, *call.arguments) for text in ("search", "describe", "--entity", "--forget")
     )
     shown = [key for key in workplace.KEYS if key in ended.stdout and not shows_keys]
     require(not shown, "standard output has a key", ended.stdout[:300])
