@@ -272,6 +272,9 @@ def test_the_command_line(tmp_path: Path, events: pl.DataFrame) -> None:
     pl.DataFrame({"code": ["tea", "bought"], "name": ["green tea", "drink"]}).write_csv(tmp_path / "names.csv")
     read = ("describe", path, "--key", "customer", "--time", "when", "--names", tmp_path / "names.csv")
     assert "the drink green tea" in invoke(*read).output
+    unnamed = invoke(*read[:-2], "--numbered").output
+    assert "the bought number 1" in unnamed
+    assert not re.search(r"\b(tea|coffee)\b", unnamed)
     made = answer(*read, "--save", index, "-o", tmp_path / "sentences.parquet")
     written = pl.read_parquet(tmp_path / "sentences.parquet")
     assert made["entities"] == 30
@@ -303,6 +306,8 @@ def test_the_command_line(tmp_path: Path, events: pl.DataFrame) -> None:
         (("describe", path, "--refresh", vectors), "index of vectors"),
         (("describe", path, "--refresh", index, "--key", "customer"), "--refresh takes columns and words"),
         (("describe", path, "--key", "customer", "--time", "when", "--names", path), "needs code and name"),
+        ((*read, "--numbered"), "give one of them"),
+        ((*read, "--backbone", MODEL), "give --save FILE"),
         (("search", index, "--text", "tea", "--save", tmp_path / "other"), "is an index of sentences"),
         (("search", tmp_path / "z.parquet", "--text", "tea"), "need their events"),
     ]:

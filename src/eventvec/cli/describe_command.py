@@ -30,6 +30,9 @@ def describe(
         str | None,
         typer.Option(callback=not_empty, help="Table of your words: columns `code` (or a column's name) and `name`."),
     ] = None,
+    numbered: Annotated[
+        bool, typer.Option("--numbered", help="Number the codes, so that none is written out.")
+    ] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Parquet file for the sentences.")] = None,
     save: Annotated[Path | None, typer.Option(help="Write an index to this file, for `search --text`.")] = None,
     refresh: Annotated[
@@ -50,27 +53,34 @@ def describe(
         if place is not None:
             tables.check_output(place, [events, names, refresh], overwrite=overwrite)
     if refresh is not None:
-        if any((names, output, save, options)):
+        if any((names, numbered, output, save, options)):
             raise ConfigError("--refresh takes columns and words from the index; give the events and --refresh alone")
         _refresh(refresh, events, json_)
         return
     of_index = {name: options.pop(name) for name in ("backbone",) if name in options}
     of_table = {name: options.pop(name) for name in ("most",) if name in options}
-    words = {} if names is None else _words(names)
+    if of_index and save is None:
+        raise ConfigError("--backbone compares words in a search; give --save FILE for an index")
+    if numbered and names is not None:
+        raise ConfigError("--numbered writes no words for codes, and --names gives some; give one of them")
+    words = None if numbered else _words(names)
     with bar("reading"):
         data = tables.read(events, **options)
     terminal.notes(data.notes)
-    with bar("describing"):
-        table = describing.describe(data, names=words, **of_table)
-        index = None if save is None else searching.SentenceIndex.of(data, names=words, **of_index)
-    key = table.columns[0]
-    facts: dict[str, Any] = {"entities": table[key].n_unique(), "sentences": table.height}
+    facts = dict[str, Any]()
+    if save is not None:
+        with bar("describing"):
+            index = searching.SentenceIndex.of(data, names=words, **of_index)
+        index.save(save, overwrite=overwrite)
+        facts |= {"entities": len(index), "index": str(save)}
+    if save is None or output is not None:
+        with bar("describing"):
+            table = describing.describe(data, names=words, **of_table)
+        key = table.columns[0]
+        facts |= {"entities": table[key].n_unique(), "sentences": table.height}
     if output is not None:
         tables.outputs.write_frame(output, table)
         facts["output"] = str(output)
-    if index is not None and save is not None:
-        index.save(save, overwrite=overwrite)
-        facts["index"] = str(save)
     if output is not None or save is not None:
         terminal.show(facts, json_)
         return
@@ -90,8 +100,10 @@ def _refresh(path: Path, events: str, json_: bool) -> None:
     terminal.show({"index": str(path), "entities": len(fresh), "stale": int(fresh.stale.sum())}, json_)
 
 
-def _words(names: str) -> dict[str, str]:
+def _words(names: str | None) -> dict[str, str]:
     """Return the words of a table for codes and names of columns."""
+    if names is None:
+        return {}
     if not {"code", "name"} <= set(columns_of(names)):
         raise DataError(f"--names has the columns {listed(columns_of(names))}; it needs code and name")
     table = pl.DataFrame(open_source(names).load(["code", "name"])).cast(pl.String).drop_nulls()

@@ -165,6 +165,11 @@ class Sentences:
     def __len__(self) -> int:
         return len(self.starts)
 
+    @property
+    def encoder(self) -> SentenceEncoder | None:
+        """The language model that compares sentences; None for BM25 alone."""
+        return self.scorer.encoder if isinstance(self.scorer, Meanings) else None
+
     def scores(self, query: str) -> Array:
         """Return `(n,)` float32, how well each history fits a query."""
         return self.of_histories(self.scorer(parts(query)))

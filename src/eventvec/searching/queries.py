@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from eventvec.answers import Answer
 from eventvec.dataset import Dataset
-from eventvec.describing.matching import Meanings, parts
+from eventvec.describing.matching import parts
 from eventvec.errors import ConfigError, DataError
 from eventvec.options import at_least
 from eventvec.runs import Run
@@ -135,7 +135,7 @@ def _by_words(
     searched = np.arange(len(index)) if among is None else _rows(index.keys, index.schema, among)
     rows = searched[np.argsort(-scores[searched], kind="stable")[:count]]
     matched = index.sentences.matched(fits, rows)
-    with_model = isinstance(index.sentences.scorer, Meanings)
+    with_model = index.sentences.encoder is not None
     frame = _frame(
         index.keys.take(pa.array(rows)),
         index.schema,

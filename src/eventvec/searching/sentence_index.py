@@ -102,8 +102,8 @@ class SentenceIndex:
         return len(self.keys)
 
     def __repr__(self) -> str:
-        scorer = self.sentences.scorer
-        by = scorer.encoder.backbone if isinstance(scorer, Meanings) else type(scorer).__name__
+        encoder = self.sentences.encoder
+        by = "BM25" if encoder is None else encoder.backbone
         return f"SentenceIndex({len(self):,} entities, {len(self.sentences.texts):,} sentences, {by})"
 
     @property
@@ -114,12 +114,10 @@ class SentenceIndex:
             field.name for field in self.schema.categorical
             if field.values and all(words.get(value, value).isdecimal() for value in field.values)
         ]  # fmt: skip
-        without = () if isinstance(self.sentences.scorer, Meanings) else (WITHOUT_MODEL,)
-        return (
-            without
-            if not numbers
-            else (*without, f"the codes of {listed(numbers)} are numbers; names= has words for them")
-        )
+        notes = () if self.sentences.encoder else (WITHOUT_MODEL,)
+        if not numbers:
+            return notes
+        return (*notes, f"the codes of {listed(numbers)} are numbers; give words for them: names= (--names)")
 
     def has(self, key: Any) -> bool:
         """Return whether the index has a key; the text of a whole number stands for the number."""
@@ -166,9 +164,7 @@ class SentenceIndex:
         places = np.where(known >= 0, known, len(self) + np.cumsum(known < 0) - 1)
         old = self.sentences.table().filter(~pl.col("row").is_in(places))
         fresh = table.with_columns(row=pl.Series(places).gather(table["row"]))
-        scorer = self.sentences.scorer
-        encoder = scorer.encoder if isinstance(scorer, Meanings) else None
-        sentences = Sentences.of(pl.concat([old, fresh]), encoder, self.sentences)
+        sentences = Sentences.of(pl.concat([old, fresh]), self.sentences.encoder, self.sentences)
         added = keys.filter(pa.array(known < 0)).cast(self.keys.type)
         stale = np.append(self.stale, np.zeros(len(added), bool))
         stale[places] = False
@@ -185,9 +181,7 @@ class SentenceIndex:
             raise DataError("the index has no other entity; delete its file")
         table = self.sentences.table().filter(pl.col("row").is_in(kept))
         table = table.with_columns(row=pl.Series(np.searchsorted(kept, table["row"].to_numpy())))
-        scorer = self.sentences.scorer
-        encoder = scorer.encoder if isinstance(scorer, Meanings) else None
-        sentences = Sentences.of(table, encoder, self.sentences)
+        sentences = Sentences.of(table, self.sentences.encoder, self.sentences)
         return replace(self, keys=self.keys.take(pa.array(kept)), sentences=sentences, stale=self.stale[kept])
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:
@@ -201,7 +195,12 @@ class SentenceIndex:
             ConfigError: If the path is no place for a file, see `outputs.check_output`.
         """
         s = self.sentences
-        arrays = {"starts": s.starts, "ids": s.ids, "stale": self.stale, "texts": _bytes(s.texts)}
+        arrays = {
+            "starts": s.starts,
+            "ids": s.ids,
+            "stale": self.stale,
+            "texts": np.frombuffer(json.dumps(s.texts).encode(), np.uint8),
+        }
         names = None if self.names is None else dict(self.names)
         about: dict[str, Any] = {
             "kind": KIND, "names": names, "limits": self.limits, "templates": self.templates, "backbone": None,
@@ -254,7 +253,3 @@ def _encoder(backbone: str | None) -> SentenceEncoder | None:
 
 def _named(templates: Sequence[Template]) -> tuple[str, ...]:
     return tuple(getattr(template, "__name__", repr(template)) for template in templates)
-
-
-def _bytes(texts: Sequence[str]) -> Array:
-    return np.frombuffer(json.dumps(list(texts)).encode(), np.uint8)
