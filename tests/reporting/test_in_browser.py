@@ -231,6 +231,13 @@ def test_neighbours_and_their_histories_are_shown(browse: Open, demo_page: Path)
 
     driver = browse(demo_page)
     assert len(driver.find_elements("css selector", "#neighbour-table .history svg")) == 9
+    told = [cell.text for cell in driver.find_elements("css selector", "#neighbour-table .words")]
+    rows = driver.execute_script(
+        "return Array.from(document.querySelectorAll('table td')).map(cell => cell.textContent)"
+    )
+    assert 4 <= len(told) <= 9
+    assert told[0] in rows[rows.index(told[0]) + 1 :]  # the folded table has the same
+    assert all(text.startswith("Both: ") == bool(place) and text.endswith(".") for place, text in enumerate(told))
     first = one(driver, "#neighbour-table .example button").text
     click(driver, "#neighbour-table tbody tr:nth-child(3) button")
     second = one(driver, "#neighbour-table .example button").text

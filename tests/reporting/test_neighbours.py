@@ -11,7 +11,9 @@ import polars as pl
 import pytest
 
 from eventvec.dataset import Dataset
-from eventvec.reporting import neighbours
+from eventvec.describing import describe
+from eventvec.reporting import in_words, neighbours
+from eventvec.reporting.in_words import InWords
 from eventvec.reporting.neighbours import Neighbours, neighbour_rows, neighbours_data, neighbours_of
 from eventvec.reporting.timelines import histories
 from eventvec.tables import Embeddings, Fitting, read
@@ -131,7 +133,7 @@ def test_the_table_has_each_example_and_its_neighbours(data: Dataset, z: Embeddi
     near = neighbours_of(z, data)
     names = pl.Series([f"k{i}" for i in range(len(z))])
     rows = neighbour_rows(near, names, z, data, count=2)
-    assert list(rows[0])[-2:] == ["most frequent region", "most frequent shop"]
+    assert list(rows[0])[-3:] == ["most frequent region", "most frequent shop", "in words"]
     assert len(rows) == 6 * 3
     for place, (query, found) in enumerate(zip(near.queries[:6], near.nearest[:6], strict=True)):
         block = rows[3 * place : 3 * place + 3]
@@ -140,3 +142,40 @@ def test_the_table_has_each_example_and_its_neighbours(data: Dataset, z: Embeddi
         assert [row["events"] for row in block] == [z.events[i] for i in (query, *found[:2])]
         assert np.isnan(block[0]["similarity"])
         assert block[1]["similarity"] == near.similarity[place, 0]
+
+
+def test_sentences_equal_a_slow_loop(data: Dataset, z: Embeddings) -> None:
+    table = describe(data, most=1_000)
+    true_of = {row: set(part["sentence"]) for (row,), part in table.group_by("card")}
+    counts = {text: sum(text in true for true in true_of.values()) for text in table["sentence"]}
+    near = neighbours_of(z, data)
+    assert near.in_words is not None
+    rows = neighbour_rows(near, pl.Series(range(len(z))), z, data, count=2)
+    shared = 0
+    for place, query in enumerate(near.queries[:6].tolist()):
+        for row in rows[3 * place : 3 * place + 3]:
+            both = row["entity"] != query
+            true = true_of[row["entity"]] & true_of[query]
+            text = row["in words"].removeprefix("Both: ")
+            shown = [f"{part}." for part in text.removesuffix(".").split(". ")] if text else []
+            assert row["in words"].startswith("Both: ") == (both and bool(true))
+            assert (len(shown), set(shown) <= true) == (min(3, len(true)), True)
+            assert sorted(counts[text] for text in true)[: len(shown)] == [counts[text] for text in shown]
+            shared += both and bool(true)
+    assert shared > 3
+    page = neighbours_data(near)["words"]
+    lengths, ids = decoded(page["lengths"], "<u2"), decoded(page["ids"], "<u4")
+    told = dict(zip(decoded(page["rows"], "<u4").tolist(), np.split(ids, lengths.cumsum()[:-1]), strict=True))
+    assert {row: {page["texts"][place] for place in places} for row, places in told.items()} == true_of
+    assert "those that are true of both" in near.rule
+
+
+def test_of_many_histories_some_are_described(data: Dataset, z: Embeddings, monkeypatch: pytest.MonkeyPatch) -> None:
+    order = np.random.default_rng(3).permutation(len(data))
+    lengths = data.sequences.lengths.numpy()[order].cumsum()
+    for most, events_, expected in ((7, 10_000, 7), (40, lengths[4], 5), (2, 1, 3)):
+        monkeypatch.setattr(in_words, "DESCRIBED", most)
+        monkeypatch.setattr(in_words, "EVENTS", events_)
+        assert InWords.of(data, order, 3).rows.tolist() == order[:expected].tolist()
+    assert neighbours_of(z, None).in_words is None
+    assert "in words" not in neighbour_rows(neighbours_of(z, None), pl.Series(range(len(z))), z, None)[0]

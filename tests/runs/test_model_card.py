@@ -112,6 +112,25 @@ def test_a_card_is_saved_only_if_asked(run: ev.Run, events: pl.DataFrame, tmp_pa
         ev.card(replace(loaded, path=other.path), save=True)
 
 
+def test_with_events_it_says_what_most_histories_are_like(run: ev.Run, events: pl.DataFrame, tmp_path: Path) -> None:
+    text = ev.card(run, events=events)
+    start, end = "\n## What most histories are like\n\n", "\n\n## Settings"
+    section = text.partition(start)[2].partition(end)[0]
+    assert text.replace(f"{start}{section}\n", "") == ev.card(run)
+    table = ev.describe(run.read(events), most=1_000)
+    n = table["customer"].n_unique()
+    shares = {text: len(part) / n for (text,), part in table.group_by("sentence")}
+    common = sorted(((-share, text) for text, share in shares.items() if share >= 0.5))[:10]
+    assert section.splitlines() == [f"- {plain(text)} ({-100 * share:.0f} %)" for share, text in common]
+    assert len(common) > 3
+    path = tmp_path / "events.parquet"
+    events.write_parquet(path)
+    assert invoke("card", run.path, "--events", path).output == text
+    with pytest.raises(ev.DataError, match="nothing to describe"):
+        ev.card(run, events=run.read(events)[:0])
+    assert "- No sentence is true of 50 % of them." in render_card(run.config, run.schema, run.info, common={})
+
+
 def test_the_command_prints_writes_and_saves_the_card(run: ev.Run, events: pl.DataFrame, tmp_path: Path) -> None:
     assert run.path is not None
     e = evaluation(run, events)

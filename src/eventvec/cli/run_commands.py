@@ -27,6 +27,9 @@ def card(
     evaluations: Annotated[
         list[Path] | None, typer.Argument(metavar="[EVALUATION.json]…", help="What `evaluate --json` printed.")
     ] = None,
+    events: Annotated[
+        str | None, typer.Option(callback=event_tables, help=f"To say what most histories are like. {FILES}")
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Markdown file to write.")] = None,
     save: Annotated[bool, typer.Option("--save", help="Replace the card in the run folder, README.md.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
@@ -38,8 +41,10 @@ def card(
     if output is not None and save:
         raise ConfigError("give -o FILE or --save, not both; without them the card is printed")
     if output is not None:
-        tables.check_output(output, [run, *(evaluations or ())], overwrite=overwrite)
-    text = runs.card(runs.load(run), evaluations or (), save=save)
+        tables.check_output(output, [run, events, *(evaluations or ())], overwrite=overwrite)
+    trained = runs.load(run)
+    data = None if events is None else read_events(trained, events, {})
+    text = runs.card(trained, evaluations or (), events=data, save=save)
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
         write_text(output, text)

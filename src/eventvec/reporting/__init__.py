@@ -8,6 +8,7 @@
     entity_columns  what is known of each entity: labels, static columns, counts
     neighbours      nearest neighbours of entities
     timelines       the last events of histories
+    in_words        sentences about histories, and what two have in common
 
 The page is one of `answers.page`; only the map and the timelines have scripts. What they draw is in a table as well.
 """

@@ -10,6 +10,12 @@ const neighbours = (() => {
     let start = 0;
     decode(histories.rows, Uint32Array).forEach((row, at) => { known.set(row, { start, end: start += lengths[at], total: totals[at] }); });
   }
+  const { words } = data.neighbours, sentences = new Map();
+  if (words) {
+    const lengths = decode(words.lengths, Uint16Array), ids = decode(words.ids, Uint32Array);
+    let start = 0;
+    decode(words.rows, Uint32Array).forEach((row, at) => sentences.set(row, ids.subarray(start, start += lengths[at])));
+  }
   const timeOf = event => histories.start + times[event] * histories.step;
   const timeText = time => histories.clock ? dated(time) : number(time);
   let shown = queries[0];
@@ -24,6 +30,13 @@ const neighbours = (() => {
     const cell = column.cells[event], [low, high] = column.ends || [];
     if (column.kind === "names") return cell ? PALETTE[cell - 1] : OTHERS;
     return isNaN(cell) ? MISSING : RAMP[Math.max(0, Math.min(RAMP.length - 1, Math.round((cell - low) / (high - low || 1) * (RAMP.length - 1))))];
+  }
+
+  // Returns what is telling about a history, or what another one has in common with it.
+  function inWords(row, like) {
+    if (!sentences.has(row) || !sentences.has(like)) return "";
+    const same = new Set(sentences.get(like)), ids = Array.from(sentences.get(row)).filter(id => same.has(id)).slice(0, words.shown);
+    return (row === like || !ids.length ? "" : "Both: ") + ids.map(id => words.texts[id]).join(" ");
   }
 
   // Returns marks at the times of a history; the pointer shows what is known of the nearest event.
@@ -63,13 +76,14 @@ const neighbours = (() => {
     }
     map.mark(rows);
     byId("example").value = at !== undefined && at < examples ? String(at) : "";
-    const body = lines.map((each, rank) => {
+    const body = lines.flatMap((each, rank) => {
       const button = element("button", { type: "button", title: "Show its neighbours" }, map.keys[each]), history = known.get(each);
       button.addEventListener("click", () => map.choose(each));
-      return element("tr", { className: rank ? "" : "example" }, element("td", {}, button),
+      const told = inWords(each, row), cells = element("tr", { className: `${rank ? "" : "example"} ${told && "told"}` }, element("td", {}, button),
         element("td", { className: "number" }, rank ? (similarity[at * count + rank - 1] / 65535 * 2 - 1).toFixed(3) : ""),
         element("td", { className: "number" }, history ? history.total.toLocaleString("en") : ""),
         element("td", { className: "history" }, history ? strip(each, history, column, low, high - low || 1) : ""));
+      return told ? [cells, element("tr", {}, element("td", { className: "words", colSpan: 4 }, told))] : [cells];
     });
     if (parts.length) body.push(element("tr", {}, element("td"), element("td"), element("td"), element("td", { className: "history" },
       element("div", { className: "times" }, ...[low, (low + high) / 2, high].map(time => element("span", {}, timeText(time).slice(0, histories.clock ? 10 : 20)))))));

@@ -12,6 +12,7 @@ import torch
 
 from eventvec.dataset import Dataset
 from eventvec.reporting.entity_columns import most_frequent
+from eventvec.reporting.in_words import InWords
 from eventvec.reporting.maps import packed
 from eventvec.reporting.timelines import Histories, histories
 from eventvec.searching.vector_index import learned_part, left_out, nearest_rows, unit_length
@@ -29,6 +30,8 @@ CLUSTERED = 20_000
 """The largest number of entities that are clustered."""
 OF_MANY = 500
 """The number of entities whose neighbours are in the page if there are more than that."""
+IN_WORDS = "in words"
+"""The column of a table with sentences about entities."""
 SIMILARITIES = 65_535
 """The number of steps between a cosine similarity of -1 and one of 1."""
 
@@ -39,7 +42,7 @@ class Neighbours:
 
     `queries` is `(q,)` rows, the examples first, `nearest` `(q, k)` their neighbours, nearest first, and `similarity`
     `(q, k)`; `entities` were searched. Examples have a `usual` number of events, between the quartiles, so that a
-    person can judge them. Histories are there if the events are at hand.
+    person can judge them. Histories, and sentences about them, are there if the events are at hand.
     """
 
     queries: Array
@@ -49,6 +52,7 @@ class Neighbours:
     entities: int
     usual: tuple[int, int]
     histories: Histories | None
+    in_words: InWords | None
 
     @property
     def rule(self) -> str:
@@ -56,9 +60,14 @@ class Neighbours:
         few, many = self.usual
         drawn = len(self.queries) - self.examples
         rest = "" if len(self.queries) == self.entities else f" Of the other entities, {drawn:,} were drawn by lot."
+        told = (
+            " In words, an example has the sentences that are true of it and of the fewest others, and a neighbour "
+            "those that are true of both."
+        )
         return (
             f"The {self.examples} examples have a usual number of events, {few:,} to {many:,} as the middle half of "
             f"the entities; each is nearest to the centre of a cluster of these, the largest cluster first.{rest}"
+            f"{told if self.in_words else ''}"
         )
 
 
@@ -75,8 +84,12 @@ def neighbours_of(z: Embeddings, data: Dataset | None, seed: int = 0, first: Seq
     queries = np.r_[examples, others]
     rows, scores = nearest_rows(unit, unit[queries], min(NEIGHBOURS, len(z) - 1) + 1)
     nearest, similarity = left_out(rows, scores, queries, min(NEIGHBOURS, len(z) - 1))
-    timelines = None if data is None else histories(data, _order(queries, nearest, len(z)), first=first)
-    return Neighbours(queries, nearest, similarity, len(examples), len(z), (int(few), int(many)), timelines)
+    timelines = in_words = None
+    if data is not None and data.sequences.total:
+        order = _order(queries, nearest, len(z))
+        shown = np.union1d(examples, nearest[: len(examples)])
+        timelines, in_words = histories(data, order, first=first), InWords.of(data, order, len(shown))
+    return Neighbours(queries, nearest, similarity, len(examples), len(z), (int(few), int(many)), timelines, in_words)
 
 
 def neighbours_data(near: Neighbours) -> dict[str, Any]:
@@ -89,13 +102,17 @@ def neighbours_data(near: Neighbours) -> dict[str, Any]:
         "count": near.nearest.shape[1],
         "examples": near.examples,
         "histories": None if near.histories is None else near.histories.to_dict(),
+        "words": None if near.in_words is None else near.in_words.to_dict(),
     }
 
 
 def neighbour_rows(
     near: Neighbours, names: pl.Series, z: Embeddings, data: Dataset | None, count: int = 3
 ) -> list[dict[str, Any]]:
-    """Return the rows of a table: each example, and below it its nearest neighbours."""
+    """Return the rows of a table: each example with what is telling about it, and its nearest neighbours.
+
+    Of a neighbour, the sentences are those that are true of the example too.
+    """
     queries, nearest = near.queries[: near.examples], near.nearest[: near.examples, :count]
     rows = np.concatenate([queries[:, None], nearest], 1).reshape(-1)
     scores = np.concatenate([np.full((len(queries), 1), np.nan), near.similarity[: near.examples, :count]], 1).reshape(
@@ -116,6 +133,9 @@ def neighbour_rows(
         assert data is not None
         modes = most_frequent(data.sequences[torch.from_numpy(rows)], field)
         columns[f"most frequent {field.name}"] = modes.fill_null("").to_list()
+    if near.in_words is not None:
+        pairs = [(row, like) for like, found in zip(queries, nearest, strict=True) for row in (like, *found)]
+        columns[IN_WORDS] = [near.in_words.about(row, None if row == like else like) for row, like in pairs]
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 

@@ -8,10 +8,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tomli_w
 from pydantic import BaseModel, FiniteFloat, PositiveInt, ValidationError
 
 from eventvec.answers import Answer
+from eventvec.dataset import Dataset
+from eventvec.describing.descriptions import sentences
+from eventvec.describing.histories import AS_WRITTEN, Histories
 from eventvec.errors import DataError, misfit, shown
 from eventvec.files import path_only
 from eventvec.schema import FIRST, Schema
@@ -23,6 +27,9 @@ Source = Answer | Mapping[str, Any] | str | os.PathLike[str]
 """An evaluation, or a file with the JSON that `eventvec evaluate --json` printed."""
 LEAST = 0.0005
 """The share of missing or unknown values from which a card names a column."""
+DESCRIBED, COMMON, LISTED = 1_000, 0.5, 10
+"""The number of histories, drawn by lot, that are described, the least share of them of which a sentence in the card is
+true, and the largest number of such sentences."""
 
 
 def render_card(
@@ -31,6 +38,7 @@ def render_card(
     info: Mapping[str, Any],
     remark: str = "",
     scores: Sequence[Mapping[str, Any]] = (),
+    common: Mapping[str, float] | None = None,
 ) -> str:
     """Return the model card as Markdown.
 
@@ -40,6 +48,7 @@ def render_card(
         info: Its finished `run.json`.
         remark: A paragraph about the method's embedding.
         scores: Evaluations of the run's embeddings, as `Answer.to_dict` returns them.
+        common: Sentences about histories, with the share of which each is true.
     """
     labels = ", ".join(map(code, info["labels"]))
     columns = "column" if len(info["labels"]) == 1 else "columns"
@@ -55,7 +64,7 @@ encoder `{config["encoder"]["name"]}`.{start}
 {_table(_rows(config, schema, info))}
 
 Values that occur fewer times than the minimum count are in no file.
-
+{"" if common is None else _histories(common)}
 ## Settings
 
 ```toml
@@ -84,6 +93,24 @@ embedding with the protected attribute as the label, beside aggregates, before t
 see the events. The embedding describes the entities and the time that it was trained on; its scores on others have to
 be measured.
 """
+
+
+def common_sentences(data: Dataset) -> dict[str, float]:
+    """Return the sentences of `describe` that are true of most histories, with the share, the largest first."""
+    drawn = np.random.default_rng(0).permutation(np.flatnonzero(data.sequences.lengths.cpu().numpy()))[:DESCRIBED]
+    if not len(drawn):
+        raise DataError("there is nothing to describe, because no history has an event")
+    table = sentences(Histories.of(data[np.sort(drawn)], AS_WRITTEN))
+    counts = table.group_by("sentence").len("count").sort("count", "sentence", descending=[True, False])
+    shares = {sentence: count / len(drawn) for sentence, count in counts.iter_rows()}
+    return {sentence: share for sentence, share in list(shares.items())[:LISTED] if share >= COMMON}
+
+
+def _histories(common: Mapping[str, float]) -> str:
+    """Return the section about what most histories have in common."""
+    lines = [f"{plain(sentence)} ({100 * share:.0f} %)" for sentence, share in common.items()]
+    lines = lines or [f"No sentence is true of {100 * COMMON:.0f} % of them."]
+    return f"\n## What most histories are like\n\n{_listed(lines)}\n"
 
 
 def code(text: Any) -> str:

@@ -32,7 +32,7 @@ from eventvec.methods.declarations import Method, declared
 from eventvec.options import accepts, gather
 from eventvec.precision import Precision
 from eventvec.runs.building import PREFIX, build, build_beside, build_untrained, refusing_damage, tensors_beside
-from eventvec.runs.model_card import Source, plain_scores, render_card
+from eventvec.runs.model_card import Source, common_sentences, plain_scores, render_card
 from eventvec.runs.run_files import (
     check_parts,
     read_config,
@@ -381,7 +381,9 @@ def load(path: Path | str) -> Run:
     return run
 
 
-def card(run: Run, evaluations: Sequence[Source] = (), *, save: bool = False) -> str:
+def card(
+    run: Run, evaluations: Sequence[Source] = (), *, events: Dataset | Tabular | None = None, save: bool = False
+) -> str:
     """Return the model card of a run as Markdown: data, settings, scores, limits, and how to use it.
 
     Training writes the card into the run folder as `README.md`, without scores, because there are none yet.
@@ -390,11 +392,13 @@ def card(run: Run, evaluations: Sequence[Source] = (), *, save: bool = False) ->
         run: The run.
         evaluations: Evaluations of its embeddings: what `evaluate` returned, or files with the JSON that
             ``eventvec evaluate --json`` printed.
+        events: Events, with which the card has the sentences of `describe` that are true of half of the histories or
+            more. The codes that most histories have are written out.
         save: Whether the card replaces the one in the run folder.
 
     Raises:
         ConfigError: If the run has no folder to save to, or no configuration.
-        DataError: If an evaluation cannot be read, or is of the embeddings of another run.
+        DataError: If an evaluation cannot be read, or is of the embeddings of another run, or no history has an event.
         CheckpointError: If another process writes the run folder, or it holds another run by now.
 
     Example:
@@ -409,7 +413,9 @@ def card(run: Run, evaluations: Sequence[Source] = (), *, save: bool = False) ->
     if not run.config:
         raise ConfigError(f"run {run.id} has no configuration, because its method has no name, and so it has no card")
     scores = [plain_scores(run.id, each) for each in evaluations]
-    text = render_card(run.config, run.schema, run.info, declared(run.method).card, scores)
+    data = run.read(events) if events is not None and not isinstance(events, Dataset) else events
+    common = None if data is None else common_sentences(data)
+    text = render_card(run.config, run.schema, run.info, declared(run.method).card, scores, common)
     if save:
         if run.path is None:
             raise ConfigError(f"run {run.id} has no folder; save it first: run = run.save(path)")

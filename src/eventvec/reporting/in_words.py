@@ -1,0 +1,81 @@
+"""Histories in words, which the page shows beside neighbours: what is telling of one, and what two have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from eventvec.dataset import Dataset
+from eventvec.describing.descriptions import sentences
+from eventvec.describing.histories import AS_WRITTEN, Histories
+from eventvec.reporting.maps import packed
+from eventvec.sequences import Array
+
+DESCRIBED, EVENTS = 1_000, 100_000
+"""The largest number of histories that are described, and of their events; examples and their neighbours always are."""
+SHOWN = 3
+"""The largest number of sentences that are shown of a history."""
+
+
+@dataclass(frozen=True, eq=False)
+class InWords:
+    """The sentences that are true of histories.
+
+    Args:
+        texts: The distinct sentences, the most telling ones first: those that are true of the fewest of these
+            histories.
+        rows: `(m,)` the histories that were described.
+        starts: `(m + 1,)` the places in `ids` at which the sentences of each history begin, and the number of all.
+        ids: The places in `texts` of the sentences of one history after another, the most telling ones first.
+    """
+
+    texts: list[str]
+    rows: Array
+    starts: Array
+    ids: Array
+
+    @staticmethod
+    def of(data: Dataset, order: Array, least: int) -> InWords:
+        """Describe histories, compared with one another.
+
+        Args:
+            data: The histories.
+            order: The rows of histories, those to describe first in front.
+            least: The number of the first rows that are described however many events they have.
+        """
+        lengths = data.sequences.lengths.cpu().numpy()[order]
+        within = int((lengths.cumsum() <= EVENTS).sum())
+        rows = order[: max(least, min(within, DESCRIBED))]
+        table = sentences(Histories.of(data[rows], AS_WRITTEN))
+        telling = table.group_by("sentence").agg(pl.len(), pl.col("place").min()).sort("len", "place", "sentence")
+        places = telling.select("sentence").with_row_index("id")
+        ordered = table.join(places, on="sentence").sort("row", "id")
+        counts = np.bincount(ordered["row"].to_numpy(), minlength=len(rows))
+        starts = np.r_[0, counts.cumsum()]
+        return InWords(places["sentence"].to_list(), rows, starts, ordered["id"].to_numpy())
+
+    def about(self, row: int, like: int | None = None) -> str:
+        """Return the most telling sentences about a history, or of those that are true of another one too."""
+        ids = self._ids(row)
+        if like is not None:
+            ids = ids[np.isin(ids, self._ids(like))]
+        both = "" if like is None or not len(ids) else "Both: "
+        return both + " ".join(self.texts[place] for place in ids[:SHOWN].tolist())
+
+    def _ids(self, row: int) -> Array:
+        (place,) = np.flatnonzero(self.rows == row)
+        ids: Array = self.ids[self.starts[place] : self.starts[place + 1]]
+        return ids
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the script of the page shows sentences from."""
+        return {
+            "texts": self.texts,
+            "rows": packed(self.rows.astype(np.uint32)),
+            "lengths": packed(np.diff(self.starts).astype(np.uint16)),
+            "ids": packed(self.ids.astype(np.uint32)),
+            "shown": SHOWN,
+        }
