@@ -150,9 +150,18 @@ def encode(
             done += len(rows)
             if progress:
                 progress(done, len(x))
-    if len(wrong := (~vectors.isfinite().all(1)).nonzero()[:, 0]):
-        raise DataError(f"{len(wrong):,} of {len(x):,} embeddings are not finite{_reason(x, wrong.to(device))}")
+    check_finite(vectors, x)
     return vectors
+
+
+def check_finite(vectors: Tensor, x: Sequences) -> None:
+    """Refuse vectors of rows that are not finite, and name the column that is the reason.
+
+    Raises:
+        DataError: If a vector is not finite.
+    """
+    if len(wrong := (~vectors.isfinite().all(1)).nonzero()[:, 0]):
+        raise DataError(f"{len(wrong):,} of {len(x):,} embeddings are not finite{_reason(x, wrong.to(x.device))}")
 
 
 def _reason(x: Sequences, wrong: Tensor) -> str:

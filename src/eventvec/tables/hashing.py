@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import polars as pl
 
@@ -16,6 +18,17 @@ def buckets_of(text: pl.Series, buckets: int) -> Array:
     A saved model depends on this function, so it never changes.
     """
     return (mix(fnv(text)) % np.uint64(buckets)).astype(np.int64)
+
+
+@lru_cache(1 << 16)
+def bucket_of(text: str, buckets: int) -> int:
+    """Return the bucket of a text, as `buckets_of` does of many.
+
+    Example:
+        >>> [bucket_of("tea", 5)] == buckets_of(pl.Series(["tea"]), 5).tolist()
+        True
+    """
+    return int(buckets_of(pl.Series([text]), buckets)[0])
 
 
 def mix(values: Array) -> Array:

@@ -43,14 +43,13 @@ def batch_identity(data: Dataset, folder: Path | str | None = None) -> str:
 
 def _hashes(x: Sequences, keys: Array, names: Sequence[str]) -> Array:
     """Return `(total, 2)` two hashes of each event."""
-    index, rows = x.flat(), x.rows().numpy()
-    hashes = [mix(keys ^ np.uint64(seed))[rows] for seed in SEEDS]
+    index, rows, seeds = x.flat(), x.rows().numpy(), np.array(SEEDS, np.uint64)[:, None]
+    hashes = mix(keys ^ seeds)[:, rows]
     for place, name in enumerate(names, 1):
         values = x.columns[name][index]
         bits = _bits(values.numpy()) if isinstance(values, Tensor) else row_hashes(values)
-        bits = bits + np.uint64(place)
-        hashes = [mix(each ^ mix(bits ^ np.uint64(seed))) for each, seed in zip(hashes, SEEDS, strict=True)]
-    return np.stack(hashes, 1)
+        hashes = mix(hashes ^ mix((bits + np.uint64(place)) ^ seeds))
+    return np.ascontiguousarray(hashes.T)
 
 
 def _sorted(parts: Iterable[Array], total: int, folder: Path | str | None) -> Iterator[Array]:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.dataset import Dataset, last_times
-from eventvec.embedding import encode
+from eventvec.embedding import EVENTS_PER_BATCH, check_finite, encode
 from eventvec.encoders.interface import Encoder, capabilities
 from eventvec.encoders.joined import Joined
 from eventvec.errors import ConfigError, DataError
@@ -109,9 +109,7 @@ class RecurrentStates:
             initial = start.repeat(len(x), 1)
             if stored:
                 initial[torch.from_numpy(known)] = self._tensor(stored)
-        rows = replace(x, static={"state": initial.to(x.device)})
-        states = encode(_Continued(self.encoder, initial.shape[1]), rows)
-        values = np.ascontiguousarray(states.numpy(), "<f4")
+        values = np.ascontiguousarray(self._states(x, initial.to(x.device)).numpy(), "<f4")
         if not self.sparse:
             return _each_row(values)
         present = values.view("<u4") != 0
@@ -123,6 +121,17 @@ class RecurrentStates:
         """Return `(n, dim)` the embeddings of states."""
         with torch.inference_mode():
             return self.encoder.read(self._tensor(states).to(self.device)).float().cpu()
+
+    def _states(self, x: Sequences, initial: Tensor) -> Tensor:
+        """Return `(n, k)` the states after the rows' events, on the CPU."""
+        if x.total > EVENTS_PER_BATCH:
+            rows = replace(x, static={"state": initial})
+            return encode(_Continued(self.encoder, initial.shape[1]), rows)
+        with torch.inference_mode():
+            states = self.encoder.state(x, initial).float().cpu()
+        if not bool(states.isfinite().all()):
+            check_finite(states, x)
+        return states
 
     def _tensor(self, states: list[bytes]) -> Tensor:
         if not self.sparse:

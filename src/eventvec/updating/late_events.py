@@ -15,7 +15,7 @@ from torch import Tensor
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError
 from eventvec.schema import KNOWN, Schema
-from eventvec.sequences import Array, Sequences, join, searchsorted, stack
+from eventvec.sequences import Array, Sequences, join, stack
 from eventvec.tables import keys, times
 from eventvec.tables.coding import count_and_first
 from eventvec.tables.event_tables import open_events
@@ -52,14 +52,15 @@ def plan(
         history: Returns the whole histories, for `recompute`.
         error: Returns the error about the late events that a mask selects, for `refuse`.
     """
-    x, last_time = data.sequences, torch.from_numpy(before.last_time)
-    in_order = [searchsorted(x, "time", last_time, right) for right in (False, True)]  # a row is in order of time
-    n_late, n_until = (np.where(before.version >= 0, counts.numpy(), 0) for counts in in_order)
+    x, known = data.sequences, before.version >= 0
+    row, time = x.rows().numpy(), x.values("time").numpy()
+    seen, last = known[row], before.last_time[row]
+    n_late, n_at = (np.bincount(row[seen & each], minlength=len(x)) for each in (time < last, time == last))
     version, events, dropped, notes = before.version, before.events, before.dropped, tuple[str, ...]()
     if n_late.any():
         count = f"{int(n_late.sum()):,} of {x.total:,} events are older than the state of their entity"
         if mode == "refuse":
-            raise error(x.steps().numpy() < n_late[x.rows().numpy()])
+            raise error(seen & (time < last))
         if mode == "drop":
             offset = torch.from_numpy(n_late)
             x = x.slice(torch.arange(len(x)), offset, x.lengths - offset)
@@ -72,7 +73,7 @@ def plan(
                 np.where(recomputed, start, value) for start, value in ((-1, version), (0, events), (0, dropped))
             )
             notes = (f"{count}: {int(recomputed.sum()):,} entities were recomputed from their histories",)
-    if spanning := int((n_until - n_late)[version >= 0].sum()):
+    if spanning := int(n_at[version >= 0].sum()):
         count = f"{spanning:,} of {data.sequences.total:,} events"
         notes += (f"{count} have the time of the last event of their entity's state, and are read after it",)
     x = _continued(x, before, version >= 0, data.schema.clock)
@@ -82,13 +83,14 @@ def plan(
 
 def _continued(x: Sequences, before: Facts, known: Array, clock: bool) -> Sequences:
     """Return the rows with the `gap` between the last event of each known entity's state and its first new event."""
-    first = x.starts[torch.from_numpy(known) & (x.lengths > 0)]
+    rows = known & (x.lengths > 0).numpy()
+    first = x.starts[torch.from_numpy(rows)]
     if not len(first):
         return x
     gap, time = x.columns["gap"], x.columns["time"]
     assert isinstance(gap, Tensor)
     assert isinstance(time, Tensor)
-    pairs = np.stack([before.last_time[known & (x.lengths > 0).numpy()], time[first].numpy()], 1).reshape(-1)
+    pairs = np.stack([before.last_time[rows], time[first].numpy()], 1).reshape(-1)
     gaps = times.intervals(pairs, np.arange(0, len(pairs), 2), clock)[1::2]
     return replace(x, columns={**x.columns, "gap": gap.index_copy(0, first, torch.from_numpy(gaps.copy()))})
 
