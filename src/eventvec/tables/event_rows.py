@@ -1,0 +1,194 @@
+"""Events as dictionaries, read without a table: what a service does many times a second.
+
+Values of plain types are read here, with the result of `Run.read`; tests compare the two. Everything else, such as list
+columns, other formats of time or values that have to be refused, is left to `Run.read`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from eventvec.dataset import Dataset
+from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Schema
+from eventvec.sequences import Array, Sequences
+from eventvec.tables.coding import unknown_note
+from eventvec.tables.hashing import bucket_of
+from eventvec.tables.times import DAY, EXACT, LATEST, LATEST_FLOAT, SECOND, intervals
+
+Events = Sequence[Mapping[str, Any]]
+CLOCK = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?")
+ZONED = re.compile(rf"({CLOCK.pattern})(Z|[+-]\d\d:\d\d)")
+DAY_TEXT = re.compile(r"\d{4}-\d\d-\d\d")
+EPOCH, EPOCH_DAY = datetime(1970, 1, 1), date(1970, 1, 1).toordinal()
+
+
+class NotPlainError(Exception):
+    """Some values are of no plain type."""
+
+
+class EventRows:
+    """A reader of events as dictionaries by a fitted schema.
+
+    Args:
+        schema: The schema.
+
+    Example:
+        >>> schema = Schema("card", "day", "integer", categorical=(Categorical("shop", ("bakery",)),))
+        >>> data = EventRows(schema).read([{"card": 7, "day": 3, "shop": "bakery"}, {"card": 7, "day": 5, "shop": None}])
+        >>> data.keys.to_pylist(), data.sequences.values("gap").tolist(), data.sequences.values("shop").tolist()
+        (['7'], [nan, 2.0], [2, 0])
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        others = (schema.nested, schema.explode, schema.order, schema.known_at, schema.ties != "file")
+        self._plain = not any(others)
+        self._times = {
+            "integer": _integers, "float": _floats, "date": _dates,
+            "timestamp": partial(_timestamps, schema.time_zone is not None),
+        }[schema.time_kind]  # fmt: skip
+        self._codes: dict[str, Callable[[list[Any]], Array]] = {}
+        for field in schema.categorical:
+            places = {value: place for place, value in enumerate(field.values, FIRST)}
+            self._codes[field.name] = partial(_codes, field, places)
+
+    def read(self, events: Events) -> Dataset | None:
+        """Return events with one row per entity, in order of the canonical text of their keys, which is the key.
+
+        Returns:
+            None if some of them cannot be read here.
+        """
+        if not self._plain or not events:
+            return None
+        try:
+            return self._read(events)
+        except (NotPlainError, KeyError, TypeError, OverflowError):
+            return None
+
+    def _read(self, events: Events) -> Dataset:
+        schema = self.schema
+        texts = _keys([event[schema.key] for event in events])
+        times = self._times([event[schema.time] for event in events])
+        columns = {name: codes([event[name] for event in events]) for name, codes in self._codes.items()}
+        columns |= {field.name: _numbers([event[field.name] for event in events]) for field in schema.numeric}
+        total, heads = len(events), [0]
+        if total > 1:
+            order = sorted(range(total), key=lambda place: (texts[place], times[place]))
+            texts, times = [texts[place] for place in order], times[order]
+            columns = {name: values[order] for name, values in columns.items()}
+            heads += [place for place in range(1, total) if texts[place] != texts[place - 1]]
+        notes: list[str] = []
+        for field in schema.categorical:
+            notes += unknown_note(field.name, int((columns[field.name] == UNKNOWN).sum()), total, "events")
+        columns = {"time": times, "gap": intervals(times, np.array(heads), schema.clock), **columns}
+        starts = torch.tensor(heads)
+        lengths = torch.tensor([*heads[1:], total]) - starts
+        x = Sequences({name: torch.from_numpy(values) for name, values in columns.items()}, starts, lengths)
+        return Dataset(pa.array([texts[place] for place in heads], pa.string()), x, schema, tuple(notes))
+
+
+def _keys(values: list[Any]) -> list[str]:
+    """Return the canonical text of whole numbers or texts."""
+    kinds = set(map(type, values))
+    if kinds == {int} and -(2**63) <= min(values) and max(values) < 2**63:
+        return list(map(str, values))
+    if kinds != {str} or not all(value.isprintable() for value in values):
+        raise NotPlainError
+    return values
+
+
+def _integers(values: list[Any]) -> Array:
+    """Return whole numbers as they are."""
+    if set(map(type, values)) != {int} or not -LATEST <= min(values) <= max(values) <= LATEST:
+        raise NotPlainError
+    return np.array(values, np.int64)
+
+
+def _floats(values: list[Any]) -> Array:
+    """Return numbers as float64."""
+    if not set(map(type, values)) <= {int, float}:
+        raise NotPlainError
+    times = np.array(values, np.float64)
+    if not (np.abs(times) <= LATEST_FLOAT).all() or any(type(v) is int and abs(v) > EXACT for v in values):
+        raise NotPlainError
+    return times
+
+
+def _timestamps(zoned: bool, values: list[Any]) -> Array:
+    """Return datetimes, or texts of these, as microseconds since 1970; all have a zone, or none has one."""
+    kinds = set(map(type, values))
+    if kinds == {str}:
+        pattern = ZONED if zoned else CLOCK
+        if not all(map(pattern.fullmatch, values)):
+            raise NotPlainError
+        try:
+            values = list(map(datetime.fromisoformat, values))
+        except ValueError as error:
+            raise NotPlainError from error
+    elif kinds != {datetime}:
+        raise NotPlainError
+    if any((value.tzinfo is not None) != zoned for value in values):
+        raise NotPlainError
+    if zoned:
+        values = [value.astimezone(UTC).replace(tzinfo=None) for value in values]
+    elapsed = [value - EPOCH for value in values]
+    return np.array([each.days * DAY + each.seconds * SECOND + each.microseconds for each in elapsed], np.int64)
+
+
+def _dates(values: list[Any]) -> Array:
+    """Return dates, or texts of these, as microseconds since 1970."""
+    kinds = set(map(type, values))
+    if kinds == {str} and all(map(DAY_TEXT.fullmatch, values)):
+        try:
+            values = list(map(date.fromisoformat, values))
+        except ValueError as error:
+            raise NotPlainError from error
+    elif kinds != {date}:
+        raise NotPlainError
+    return np.array([(value.toordinal() - EPOCH_DAY) * DAY for value in values], np.int64)
+
+
+def _codes(field: Categorical, places: Mapping[str, int], values: list[Any]) -> Array:
+    """Return int32 codes of texts, whole numbers or booleans; None is missing."""
+    kinds = set(map(type, values)) - {type(None)}
+    if len(kinds) > 1 or not kinds <= {str, int, bool}:
+        raise NotPlainError
+    if kinds == {bool}:
+        values = [None if value is None else str(value).lower() for value in values]
+    elif kinds == {int}:
+        if any(value is not None and not -(2**63) <= value < 2**63 for value in values):
+            raise NotPlainError
+        values = [None if value is None else str(value) for value in values]
+    if field.buckets:
+        codes = [MISSING if value is None else FIRST + bucket_of(value, field.buckets) for value in values]
+    else:
+        codes = [MISSING if value is None else places.get(value, UNKNOWN) for value in values]
+    return np.array(codes, np.int32)
+
+
+def _numbers(values: list[Any]) -> Array:
+    """Return float32 numbers, NaN where missing."""
+    kinds = set(map(type, values)) - {type(None)}
+    if not kinds <= {int, float}:
+        raise NotPlainError
+    if kinds == {int, float} and any(type(value) is int and abs(value) > EXACT for value in values):
+        raise NotPlainError
+    if kinds == {int} and None not in values:
+        numbers = np.array(values, np.int64).astype(np.float32)
+    else:
+        numbers = np.array([np.nan if value is None else value for value in values], np.float64)
+        if kinds == {int} and (np.abs(numbers) > EXACT).any():
+            raise NotPlainError
+        with np.errstate(over="ignore"):
+            numbers = numbers.astype(np.float32)
+    if np.isinf(numbers).any():
+        raise NotPlainError
+    return numbers
