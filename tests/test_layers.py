@@ -33,7 +33,7 @@ ORDER = (
     ("training",),
     ("exporting", "searching", "updating"),
     ("attribution", "engines", "predicting"),
-    ("reporting",),
+    ("reporting", "serving"),
     ("auditing", "shift"),
     ("comparing",),
     ("tuning",),

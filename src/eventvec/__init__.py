@@ -36,6 +36,7 @@ from eventvec.runs import Run, card, features, load
 from eventvec.schema import Schema
 from eventvec.searching import Index, SentenceIndex, read_index, search
 from eventvec.sequences import Sequences, join, searchsorted, stack
+from eventvec.serving import open_state
 from eventvec.shift import drift
 from eventvec.statistics import Estimate
 from eventvec.tables import Embeddings, Fitting, attach, read, read_embeddings, read_series, until, write
@@ -97,6 +98,7 @@ __all__ = [
     "load",
     "losses",
     "methods",
+    "open_state",
     "predict",
     "read",
     "read_embeddings",

@@ -125,13 +125,28 @@ def run_above(path: Path) -> Path | None:
 def locked(folder: Path) -> Iterator[bool]:
     """Yield whether this process has the lock of a folder, which it keeps until the block ends or the process dies.
 
-    The folder is created if it does not exist, and deleted at the end if it is empty then. Its file `.lock` is deleted
-    too, except on Windows, where open files stay.
+    The folder is created if it does not exist, and deleted at the end if it is empty then. The lock is that of its file
+    `.lock`, see `locked_by`.
     """
-    is_new, file, handle, free = not path_only(folder).exists(), folder / ".lock", None, False
+    is_new = not path_only(folder).exists()
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+        with locked_by(folder / ".lock") as free:
+            yield free
+    finally:
+        if is_new:
+            with suppress(OSError):  # it is not empty, as a rule
+                folder.rmdir()
+
+
+@contextmanager
+def locked_by(file: Path) -> Iterator[bool]:
+    """Yield whether this process has the lock of a file made for that, until the block ends or the process dies.
+
+    At the end the file is deleted, except on Windows, where open files stay.
+    """
+    handle, free = os.open(file, os.O_RDWR | os.O_CREAT, 0o600), False
+    try:
         free = _lock(handle) is not False and _is(handle, file)  # the lock of a deleted file excludes no one
         yield free
     finally:
@@ -140,11 +155,7 @@ def locked(folder: Path) -> Iterator[bool]:
                 with suppress(OSError):  # Windows keeps files that are open; the next process can lock it
                     file.unlink(missing_ok=True)
         finally:
-            if handle is not None:
-                os.close(handle)
-        if is_new:
-            with suppress(OSError):  # it is not empty, as a rule
-                folder.rmdir()
+            os.close(handle)
 
 
 def _locked_draft(folder: Path, name: str) -> tuple[int | None, Path]:

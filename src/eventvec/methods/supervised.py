@@ -284,7 +284,11 @@ class Predictor(nn.Module):
 
     def forward(self, x: Sequences) -> Tensor:
         """Return `(n, dim)`."""
-        outputs = _outputs(self.encoder(x), self.inputs, self.head, self.label_fields, x)
+        return self.of_vectors(self.encoder(x), x)
+
+    def of_vectors(self, z: Tensor, x: Sequences) -> Tensor:
+        """Return `(n, dim)` from the embeddings of rows, of which only static columns are read."""
+        outputs = _outputs(z, self.inputs, self.head, self.label_fields, x)
         parts = [
             output if isinstance(target, Categorical) else target.unscale(output)
             for target, output in zip(self.label_fields, outputs, strict=True)

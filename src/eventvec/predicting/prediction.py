@@ -113,9 +113,15 @@ def predict(
     run.check_inputs(data)
     known = _readable(run, data)
     rows = data.sequences[known.nonzero().squeeze(1)]
-    outputs = encode(predictor, rows, progress=progress).split([outputs_of(each) for each in targets], 1)
+    columns = label_columns(run, encode(predictor, rows, progress=progress))
+    return keyed_table(run, data, None, _with_nulls(columns, known))
+
+
+def label_columns(run: Run, outputs: Tensor) -> dict[str, pa.Array]:
+    """Return the columns of the predictions of labels, from `(n, k)` what the predictor of a run returns."""
+    targets = declared(run.method).label_fields
     columns: dict[str, pa.Array] = {}
-    for target, output in zip(targets, outputs, strict=True):
+    for target, output in zip(targets, outputs.split([outputs_of(each) for each in targets], 1), strict=True):
         prefix = "" if len(targets) == 1 else f"{target.name}_"
         output = output / run.info.get("temperatures", {}).get(target.name, 1.0)
         predicted = _value(output) if isinstance(target, Numeric) else _classes(target, output)
@@ -123,7 +129,7 @@ def predict(
         if taken := named.keys() & columns:
             raise ConfigError(f"two labels have predictions of the name {min(taken)!r}; rename a label and train again")
         columns |= named
-    return keyed_table(run, data, None, _with_nulls(columns, known))
+    return columns
 
 
 def _predict_at(

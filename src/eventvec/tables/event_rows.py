@@ -42,7 +42,8 @@ class EventRows:
 
     Example:
         >>> schema = Schema("card", "day", "integer", categorical=(Categorical("shop", ("bakery",)),))
-        >>> data = EventRows(schema).read([{"card": 7, "day": 3, "shop": "bakery"}, {"card": 7, "day": 5, "shop": None}])
+        >>> events = [{"card": 7, "day": 3, "shop": "bakery"}, {"card": 7, "day": 5, "shop": None}]
+        >>> data = EventRows(schema).read(events)
         >>> data.keys.to_pylist(), data.sequences.values("gap").tolist(), data.sequences.values("shop").tolist()
         (['7'], [nan, 2.0], [2, 0])
     """
@@ -51,10 +52,11 @@ class EventRows:
         self.schema = schema
         others = (schema.nested, schema.explode, schema.order, schema.known_at, schema.ties != "file")
         self._plain = not any(others)
-        self._times = {
+        times: dict[str, Callable[[list[Any]], Array]] = {
             "integer": _integers, "float": _floats, "date": _dates,
             "timestamp": partial(_timestamps, schema.time_zone is not None),
-        }[schema.time_kind]  # fmt: skip
+        }  # fmt: skip
+        self._times = times[schema.time_kind]
         self._codes: dict[str, Callable[[list[Any]], Array]] = {}
         for field in schema.categorical:
             places = {value: place for place, value in enumerate(field.values, FIRST)}
@@ -98,7 +100,7 @@ class EventRows:
 def _keys(values: list[Any]) -> list[str]:
     """Return the canonical text of whole numbers or texts."""
     kinds = set(map(type, values))
-    if kinds == {int} and -(2**63) <= min(values) and max(values) < 2**63:
+    if kinds == {int} and min(values) >= -(2**63) and max(values) < 2**63:
         return list(map(str, values))
     if kinds != {str} or not all(value.isprintable() for value in values):
         raise NotPlainError

@@ -26,7 +26,7 @@ from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.options import accepts, at_least, gather_all, one_of
 from eventvec.precision import exact_cudnn
 from eventvec.runs import Run
-from eventvec.schema import KNOWN
+from eventvec.schema import KNOWN, Schema
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings, keys
 from eventvec.tables.read_options import TableFormat
@@ -160,12 +160,7 @@ def apply_batch(
     """
     events = _rereadable(events, run.schema.key)
     read = _with_events(_coded(run, events, form)).to("cpu")
-    texts = keys.texts(read.keys)
-    if repeated := len(texts) - texts.n_unique():
-        raise DataError(f"each key must stand in one row, got {repeated:,} repeated keys")
-    order = texts.arg_sort()  # the store keeps a batch in the order of its canonical keys
-    data = read if order.is_sorted() else read[order.cast(pl.Int64).to_numpy()]
-    names = texts.gather(order).to_list()
+    data, names = in_key_order(read)
     identity = batch_identity(data, Path(state).absolute().parent)
     with evaluating(run.encoder), exact_cudnn():
         states = choose_state(run.encoder, data, chosen.recent)
@@ -175,13 +170,13 @@ def apply_batch(
         ):
             batch = store.batch(chosen.batch_id, identity)
             if batch:
-                return _as_read(_applied_before(run, store, batch, data, identity, states), read)
-            before = store.facts(names, _time_type(data))
+                return _as_read(applied_before(run, store, batch, data, identity, states), read)
+            before = store.facts(names, time_type(data.schema))
             history = partial(_history, run, chosen.history, form, data)
             error = partial(refusal, events, data, before, form.time_format)
             planned = plan(data, before, chosen.late, history, error)
             first = store.next_version()
-            vectors, last_time = _apply(store, first, names, before, planned, states)
+            vectors, last_time = advance(store, first, names, before, planned, states)
             new = int((before.version < 0).sum())
             batch = store.finish(chosen.batch_id, identity, first, len(data), new, planned.late)
             if chosen.keep is not None:
@@ -189,6 +184,16 @@ def apply_batch(
     embeddings = _embeddings(run, data, batch, vectors, planned.now.events, last_time)
     notes = (*data.notes, *planned.notes)
     return _as_read(Updated(embeddings, data, True, new, planned.late, notes), read)
+
+
+def in_key_order(data: Dataset) -> tuple[Dataset, list[str]]:
+    """Return data in the order of the canonical texts of its keys, in which a store keeps a batch, and these texts."""
+    texts = keys.texts(data.keys)
+    if repeated := len(texts) - texts.n_unique():
+        raise DataError(f"each key must stand in one row, got {repeated:,} repeated keys")
+    order = texts.arg_sort()
+    ordered = data if order.is_sorted() else data[order.cast(pl.Int64).to_numpy()]
+    return ordered, texts.gather(order).to_list()
 
 
 def _rereadable(events: Events, key: str) -> Dataset | Tabular:
@@ -224,7 +229,7 @@ def _as_read(updated: Updated, read: Dataset) -> Updated:
     return replace(updated, embeddings=replace(embeddings, metadata=metadata), data=data)
 
 
-def _apply(
+def advance(
     store: Store, first: int, names: list[str], before: Facts, planned: Plan, states: States
 ) -> tuple[Tensor, Array]:
     """Write each entity's next version, numbered from `first`; return `(n, dim)` the embeddings and the last times."""
@@ -265,15 +270,16 @@ def _with_events(data: Dataset) -> Dataset:
     return replace(data[x.lengths > 0], notes=(*data.notes, note))
 
 
-def _time_type(data: Dataset) -> np.dtype[Any]:
-    return np.dtype(np.float64 if data.schema.time_kind == "float" else np.int64)
+def time_type(schema: Schema) -> np.dtype[Any]:
+    """Return the type of times in the store."""
+    return np.dtype(np.float64 if schema.time_kind == "float" else np.int64)
 
 
 def _part(facts: Facts, rows: slice) -> Facts:
     return Facts(*(values[rows] for values in facts))
 
 
-def _applied_before(run: Run, store: Store, batch: Batch, data: Dataset, identity: str, states: States) -> Updated:
+def applied_before(run: Run, store: Store, batch: Batch, data: Dataset, identity: str, states: States) -> Updated:
     """Return the rows of a batch that was applied before; the store stays as it is."""
     if batch.fingerprint != identity:
         raise DataError(
@@ -287,7 +293,7 @@ def _applied_before(run: Run, store: Store, batch: Batch, data: Dataset, identit
     if batch.rows != len(data):
         raise CheckpointError(f"{store.path} is damaged: it has another number of entities of this batch; {RESTORE}")
     rows, vectors = np.empty(0, np.int64), torch.empty(batch.rows, states.dim)
-    events, last_time = np.empty(batch.rows, np.int64), np.empty(batch.rows, _time_type(data))
+    events, last_time = np.empty(batch.rows, np.int64), np.empty(batch.rows, time_type(data.schema))
     for begin in range(0, batch.rows, ROWS):
         places, counts, times, stored = store.written(batch, begin)
         if len(places):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,11 @@ from eventvec.sequences import Array
 
 ROWS = 2**14
 """The number of entities that are in memory at a time."""
+
+POSITION = "position of "
+"""What stands before the name of a stream in the table `meta`."""
+POSITIONS = (POSITION, POSITION[:-1] + "!")
+"""The first such text, and the first text after all of them."""
 
 RESTORE = "restore a copy, or build a new store from the whole history"
 
@@ -78,6 +83,33 @@ class Store:
             if self.db.in_transaction:
                 self.db.execute("ROLLBACK")
             raise
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Let all queries of the block see the same states, whatever others write meanwhile."""
+        self.db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self.db.execute("COMMIT")
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """Undo what the block has written if it ends in an error; the transaction around it goes on."""
+        self.db.execute("SAVEPOINT part")
+        try:
+            yield
+        except BaseException:
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK TO part")
+            raise
+        finally:
+            if self.db.in_transaction:
+                self.db.execute("RELEASE part")
+
+    def count(self) -> int:
+        """Return the number of entities."""
+        return int(self.db.execute("SELECT count(*) FROM entities").fetchone()[0])
 
     def batch(self, name: str | None, identity: str) -> Batch | None:
         """Return the batch of a name, or without a name the latest batch with an identity, or None."""
@@ -167,6 +199,16 @@ class Store:
             (name, fingerprint, first, rows, new, late),
         ).fetchone()
         return Batch(number, fingerprint, applied, first, rows, new, late, True)
+
+    def set_positions(self, positions: Mapping[str, str]) -> None:
+        """Record how far streams were read; `positions` returns it."""
+        rows = ((POSITION + stream, position) for stream, position in positions.items())
+        self.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+
+    def positions(self) -> dict[str, str]:
+        """Return how far each stream was read."""
+        rows = self.db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", POSITIONS).fetchall()
+        return {name.removeprefix(POSITION): value for name, value in self._typed(rows, str, str)}
 
     def prune(self, newest: Batch, keep: int) -> None:
         """Delete the versions of all but the last `keep` batches, where newer ones have replaced them."""

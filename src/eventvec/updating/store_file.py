@@ -78,7 +78,7 @@ def opened(
         shard: The place of the store in a folder of stores, in which it must exist.
     """
     path = path_only(path)
-    try:
+    with told(path):
         if kind is not None and shard is None and not path.exists():
             create_store(path, {"run": run, "kind": kind, "vocabulary": vocabulary})
         if path.is_dir():
@@ -96,6 +96,17 @@ def opened(
                 _check_content(path, db, kind, vocabulary, shard)
             db.execute("CREATE TABLE temp.lookup (place INTEGER PRIMARY KEY, value)")
             yield Store(path, db)
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Say what an error of sqlite means for the store.
+
+    Raises:
+        CheckpointError: In place of an error of sqlite.
+    """
+    try:
+        yield
     except sqlite3.Error as error:
         raise CheckpointError(_sentence(path, error)) from error
     except UnicodeDecodeError as error:  # the message of sqlite quotes damaged bytes
@@ -103,7 +114,8 @@ def opened(
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
+    # A session locks its connections, so that several threads may use one.
+    db = sqlite3.connect(path, timeout=WAIT, isolation_level=None, check_same_thread=False)
     try:
         # FULL: a committed batch survives a power cut. Deleted states are overwritten. Keys never reach other files.
         for setting in ("synchronous = FULL", "secure_delete = ON", "temp_store = MEMORY", "cache_size = -65536"):

@@ -1,0 +1,128 @@
+"""What a session applies at once, and what it returns for that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+
+from eventvec.dataset import Dataset
+from eventvec.errors import ConfigError, DataError, EventvecError
+from eventvec.options import one_of
+from eventvec.runs import Run
+from eventvec.sequences import Array
+from eventvec.tables.event_rows import EventRows
+from eventvec.updating.batch_identity import batch_identity
+from eventvec.updating.batches import in_key_order
+from eventvec.updating.store import ROWS
+
+Late = Literal["refuse", "drop"]
+Events: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | Dataset
+"""One event as a dictionary, several of them, or a data set of the run's schema."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Push:
+    """Events that are applied together, of one entity or of several.
+
+    Args:
+        events: The events.
+        batch_id: The name of the push, which then identifies it. Without a name, its position does, or else its events,
+            of which two pushes may then not be equal.
+        position: How far streams had been read after the last of these events, such as `{"cards": "1700-0"}`. It is
+            recorded in the transaction of the states, and `StateSession.positions` returns it.
+        late: What becomes of events older than the last one that their entity's state has seen: `refuse` raises an
+            error, `drop` leaves them out.
+
+    Raises:
+        ConfigError: If an option is out of range.
+
+    Example:
+        >>> Push({"card": 7, "day": 3}, position={"cards": "1700-0"}).name
+        "position [('cards', '1700-0')]"
+    """
+
+    events: Events
+    batch_id: str | None = None
+    position: Mapping[str, str] | None = None
+    late: Late = "refuse"
+
+    def __post_init__(self) -> None:
+        one_of("late", self.late, get_args(Late))
+        texts = [] if self.batch_id is None else [self.batch_id]
+        texts += [] if self.position is None else [*self.position, *self.position.values()]
+        if not all(isinstance(text, str) and text for text in texts) or self.position == {}:
+            raise ConfigError("batch_id must be text, and position texts by the names of streams; none may be empty")
+
+    @property
+    def name(self) -> str | None:
+        """The name of the batch in the store."""
+        if self.batch_id is not None or self.position is None:
+            return self.batch_id
+        return f"position {sorted(self.position.items())}"
+
+
+class Pushed(NamedTuple):
+    """The entities that a push has events of, after it.
+
+    Args:
+        keys: Their keys as text, in order.
+        vectors: `(n, dim)` float32, their embeddings.
+        applied: Whether the push was applied now; if not, it was applied before, and the vectors are those of then.
+        new: The number of entities that were new to the store.
+        late: The number of events that were left out because they were late.
+        notes: Sentences about what was counted, such as values outside the vocabulary.
+    """
+
+    keys: list[str]
+    vectors: Array
+    applied: bool
+    new: int
+    late: int
+    notes: tuple[str, ...]
+
+
+class ReadPush(NamedTuple):
+    """A push whose events have been read.
+
+    Args:
+        data: Its entities, in the order of `names`, the canonical texts of their keys.
+    """
+
+    push: Push
+    data: Dataset
+    names: list[str]
+    identity: str
+
+    @staticmethod
+    def of(push: Push, run: Run, rows: EventRows) -> ReadPush | EventvecError:
+        """Return a push with its events as a data set, or why they cannot be used."""
+        events = [push.events] if isinstance(push.events, Mapping) else push.events
+        try:
+            data = None if isinstance(events, Dataset) else rows.read(events)
+            if data is not None:
+                return ReadPush(push, data, data.keys.to_pylist(), batch_identity(data))
+            full = run.read(events if isinstance(events, Dataset) else list(events)).to("cpu")
+            data, names = in_key_order(full[full.sequences.lengths > 0])
+            if not names:
+                raise DataError("the push has no events; at least one is needed")
+            return ReadPush(push, data, names, batch_identity(data))
+        except EventvecError as error:
+            return error
+
+
+def in_groups(reads: Iterable[tuple[T, ReadPush]]) -> Iterator[list[tuple[T, ReadPush]]]:
+    """Yield pushes in order, in groups within which no two have an entity or a name in common."""
+    group: list[tuple[T, ReadPush]] = []
+    entities, names = set[str](), set[str | None]()
+    for place, read in reads:
+        taken = not entities.isdisjoint(read.names) or (read.push.name or None) in names
+        if group and (taken or len(entities) + len(read.names) > ROWS):
+            yield group
+            group, entities, names = [], set(), set()
+        group.append((place, read))
+        entities.update(read.names)
+        names.update([read.push.name] if read.push.name else [])
+    if group:
+        yield group

@@ -1,0 +1,380 @@
+"""`open_state`: a session with a store of entity states, which applies events as they come.
+
+A push follows the rules of `update`: it is applied exactly once, and its vectors are those of the whole histories. What
+`update` does anew each time is kept here: the run, the open file, and a reader of events without tables.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from eventvec.dataset import Dataset
+from eventvec.encoders.interface import evaluating
+from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
+from eventvec.files import locked_by, path_only
+from eventvec.methods.declarations import declared
+from eventvec.methods.supervised import Predictor
+from eventvec.options import at_least, one_of
+from eventvec.precision import exact_cudnn
+from eventvec.predicting.prediction import label_columns
+from eventvec.runs import Run, check_run
+from eventvec.schema import KNOWN, Schema, Text
+from eventvec.sequences import Array, Sequences, Values, stack
+from eventvec.serving.pushes import Events, Late, Push, Pushed, ReadPush, in_groups
+from eventvec.tables import keys
+from eventvec.tables.event_rows import EventRows
+from eventvec.updating.batches import advance, applied_before, time_type
+from eventvec.updating.entity_state import choose_state
+from eventvec.updating.late_events import plan
+from eventvec.updating.store import Batch
+from eventvec.updating.store_file import opened, told
+
+Durability = Literal["full", "batch"]
+CHECKPOINT = 200
+"""The number of transactions after which the log beside the store is written into it."""
+
+
+def open_state(
+    run: Run,
+    state: Path | str,
+    *,
+    keep: int | None = None,
+    durability: Durability = "full",
+    read_only: bool = False,
+) -> StateSession:
+    """Return a session with the store of a run, for a service that needs vectors at once.
+
+    Relations: `update` applies a batch and opens the store for it alone. Both may use a store in turn.
+
+    Args:
+        run: The finished run; its encoder must continue exactly from a stored state, as GRU and LSTM do.
+        state: The store, which is created if it is missing.
+        keep: The number of last pushes that can be given again; all by default, and the file then grows with each.
+        durability: With `full`, a push that has returned survives a power cut. With `batch`, only a killed process: a
+            power cut may take the last pushes, all after some point, until `flush` or `close` has returned.
+        read_only: Whether the session only reads. One session at a time may write a store, and many may read it.
+
+    Raises:
+        ConfigError: If an option is out of range, or the encoder cannot continue exactly.
+        CheckpointError: If the store is of another run, damaged, or open for writing in another session.
+
+    Example:
+        >>> import tempfile
+        >>> import polars as pl
+        >>> import eventvec as ev
+        >>> events = pl.DataFrame({"card": [1, 1, 2, 2], "day": [1, 2, 1, 2], "paid": [0.5, 1.0, 2.0, 3.0]})
+        >>> run = ev.fit("coles", ev.read(events, key="card", time="day", numeric=["paid"]), epochs=1, beside=[])
+        >>> with tempfile.TemporaryDirectory() as folder, ev.open_state(run, f"{folder}/state.db") as session:
+        ...     first = session.push({"card": 1, "day": 1, "paid": 0.5})
+        ...     second = session.push({"card": 1, "day": 2, "paid": 1.0})
+        ...     vector = session.vector(1)
+        >>> first.new, second.new, np.allclose(vector, run.embed(events)[[0]].values[0], atol=1e-6)
+        (1, 0, True)
+    """
+    check_run(run)
+    at_least("keep", keep, 1)
+    one_of("durability", durability, get_args(Durability))
+    return StateSession(run, path_only(state), keep, durability, read_only)
+
+
+class StateSession:
+    """A run with its store of entity states, both of which stay open; `open_state` makes it.
+
+    Threads may share a session: pushes wait for one another, and reading does not wait for pushes. Close it at the end,
+    or use it in a `with` block.
+    """
+
+    def __init__(self, run: Run, state: Path, keep: int | None, durability: Durability, read_only: bool) -> None:
+        self.run, self.path, self.keep, self.read_only = run, state, keep, read_only
+        self._rows, self._empty = EventRows(run.schema), _without_events(run.schema)
+        self._reading, self._writing = threading.Lock(), threading.Lock()
+        self._newest: Batch | None = None
+        self._stack = ExitStack()
+        with ExitStack() as opening:
+            opening.enter_context(evaluating(run.method))
+            self._states = choose_state(run.encoder, Dataset(pa.array([], pa.string()), self._empty, run.schema), None)
+            predictor = declared(run.method).predictor
+            self._predictor = predictor.eval() if isinstance(predictor, Predictor) else None
+            of_run = (state, run.id, self._states.kind)
+            if read_only and not state.exists():
+                raise CheckpointError(f"{state} is not a state store: there is no such file")
+            self._reader, self._writer = (
+                opening.enter_context(opened(*of_run, vocabulary=run.schema.vocabulary)) for _ in range(2)
+            )
+            if not read_only:
+                if not opening.enter_context(locked_by(state.with_name(f"{state.name}.lock"))):
+                    raise CheckpointError(
+                        f"{state} is open in another session, and one at a time may write it; push there, or read "
+                        "from it with read_only=True"
+                    )
+                self._writer.db.execute(f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}")
+                self._writer.db.execute("PRAGMA wal_autocheckpoint = 0")
+                self._checkpoints = opening.enter_context(closing(_Checkpoints(state)))
+            self._stack = opening.pop_all()
+
+    def push(
+        self,
+        events: Events,
+        *,
+        batch_id: str | None = None,
+        position: Mapping[str, str] | None = None,
+        late: Late = "refuse",
+    ) -> Pushed:
+        """Apply events, and return the vectors of their entities; the states are in the store then.
+
+        Args:
+            events: One event as a dictionary, several of them, or a data set of the run's schema.
+            batch_id: As for `Push`, as are `position` and `late`.
+
+        Raises:
+            ConfigError: If an option is out of range.
+            DataError: If the events cannot be used, are late, or have the name of another push.
+            CheckpointError: If the session only reads, or the store is damaged or cannot be written.
+        """
+        (pushed,) = self.push_many([Push(events, batch_id, position, late)])
+        if isinstance(pushed, EventvecError):
+            raise pushed
+        return pushed
+
+    def push_many(self, pushes: Sequence[Push]) -> list[Pushed | EventvecError]:
+        """Apply several pushes in one transaction, one after the other, and return the result of each.
+
+        Pushes of different entities are computed together, which takes much less time; their vectors agree with those
+        of single pushes up to float32 rounding. A push that is refused changes nothing, and its error stands in its
+        place.
+
+        Raises:
+            ConfigError: If the session only reads, or is closed.
+            CheckpointError: If the store is damaged or cannot be written; nothing is applied then.
+        """
+        if self.read_only:
+            raise ConfigError("the session was opened with read_only=True, and applies no events")
+        read = [ReadPush.of(push, self.run, self._rows) for push in pushes]
+        results: dict[int, Pushed | EventvecError] = {
+            place: each for place, each in enumerate(read) if isinstance(each, EventvecError)
+        }
+        waiting = [(place, each) for place, each in enumerate(read) if isinstance(each, ReadPush)]
+        with self._using(self._writing), exact_cudnn(), self._writer.writing():
+            for group in in_groups(waiting):
+                self._apply(group, results)
+            for _, each in waiting:
+                if each.push.position is not None:
+                    self._writer.set_positions(each.push.position)
+            if self.keep is not None and self._newest is not None:
+                self._writer.prune(self._newest, self.keep)
+        self._checkpoints.committed()
+        return [results[place] for place in range(len(read))]
+
+    def vector(self, key: str | int) -> Array:
+        """Return `(dim,)` float32, the vector of an entity after its last event.
+
+        Raises:
+            DataError: If the store does not have the entity.
+        """
+        vector: Array = self.vectors([key])[0]
+        return vector
+
+    def vectors(self, entities: Sequence[str | int]) -> Array:
+        """Return `(n, dim)` float32, the vectors of entities after their last events.
+
+        Raises:
+            DataError: If the store does not have one of the entities.
+        """
+        names = [str(key) for key in entities]
+        with self._using(self._reading), self._reader.reading():
+            version = self._reader.facts(names, time_type(self.run.schema)).version
+            if absent := int((version < 0).sum()):
+                raise DataError(f"the store does not have {absent:,} of {len(names):,} keys; push events of them first")
+            stored = self._reader.states(version)
+        vectors: Array = self._states.read(stored).numpy()
+        return vectors
+
+    def predict(self, key: str | int) -> dict[str, Any]:
+        """Return what the run predicts for an entity after its last event, by the columns of `ev.predict`.
+
+        Raises:
+            ConfigError: If the run predicts no label, or reads static columns too.
+            DataError: If the store does not have the entity.
+        """
+        return self.predictions([key])[0]
+
+    def predictions(self, entities: Sequence[str | int]) -> list[dict[str, Any]]:
+        """Return what `predict` returns, for each of several entities."""
+        if self._predictor is None:
+            raise ConfigError(
+                f"the method {type(self.run.method).__name__} predicts no label; fit a run with the method supervised"
+            )
+        if self._predictor.inputs is not None:
+            raise ConfigError("the run predicts from static columns too, which a store does not hold; use ev.predict")
+        vectors = torch.from_numpy(self.vectors(entities)).to(self._states.device)
+        with torch.inference_mode():
+            outputs = self._predictor.of_vectors(vectors, self._empty).float().cpu()
+        rows: list[dict[str, Any]] = pa.table(label_columns(self.run, outputs)).to_pylist()
+        return rows
+
+    @property
+    def positions(self) -> dict[str, str]:
+        """How far each stream was read, by the pushes with a `position`."""
+        with self._using(self._reading):
+            return self._reader.positions()
+
+    def __len__(self) -> int:
+        """Return the number of entities in the store."""
+        with self._using(self._reading):
+            return self._reader.count()
+
+    def flush(self) -> None:
+        """Return when all pushes would survive a power cut; only with `durability="batch"` they might not yet."""
+        with self._using(self._writing):
+            self._writer.db.execute("PRAGMA wal_checkpoint(FULL)")
+
+    def close(self) -> None:
+        """Close the store; all pushes survive a power cut then."""
+        with self._writing, self._reading:
+            self._stack.close()
+            self._closed = True
+
+    def __enter__(self) -> StateSession:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    _closed = False
+
+    @contextmanager
+    def _using(self, lock: threading.Lock) -> Iterator[None]:
+        """Let one thread at a time use a connection, and say what an error of the file means."""
+        with lock, told(self.path):
+            if self._closed:
+                raise ConfigError("the session is closed; open another one: ev.open_state(run, state)")
+            yield
+
+    def _apply(self, group: list[tuple[int, ReadPush]], results: dict[int, Pushed | EventvecError]) -> None:
+        """Apply pushes that have no entity and no name in common, and add their results by their places."""
+        fresh = []
+        for place, each in group:
+            try:
+                again = self._again(each)
+            except DataError as error:
+                again = error
+            if again is None:
+                fresh.append((place, each))
+            else:
+                results[place] = again
+        if not fresh:
+            return
+        try:
+            with self._writer.savepoint():
+                pushed = self._advance([each for _, each in fresh])
+        except DataError as error:
+            if len(fresh) == 1:
+                results[fresh[0][0]] = error
+            else:  # one of them is at fault
+                for one in fresh:
+                    self._apply([one], results)
+            return
+        results.update(zip((place for place, _ in fresh), pushed, strict=True))
+
+    def _again(self, read: ReadPush) -> Pushed | EventvecError | None:
+        """Return the result of a push that was applied before; None for another one."""
+        batch = self._writer.batch(read.push.name, read.identity)
+        if batch is None:
+            return None
+        before = applied_before(self.run, self._writer, batch, read.data, read.identity, self._states)
+        z = before.embeddings
+        return Pushed(keys.texts(z.keys).to_list(), z.values, False, before.new, before.late, before.notes)
+
+    def _advance(self, reads: list[ReadPush]) -> list[Pushed | EventvecError]:
+        """Write the next state of each entity, and return the results; those of late events are errors."""
+        store, names = self._writer, [name for each in reads for name in each.names]
+        ends = np.cumsum([len(each.names) for each in reads])
+        x = reads[0].data.sequences if len(reads) == 1 else stack(*(each.data.sequences for each in reads))
+        data = Dataset(pa.array(names, pa.string()), x, self.run.schema)
+        before = store.facts(names, time_type(self.run.schema))
+        planned = plan(data, before, "drop", _no_history, _no_error)
+        late = np.add.reduceat(planned.now.dropped - before.dropped, ends - [len(each.names) for each in reads])
+        refused = [each.push.late == "refuse" and count > 0 for each, count in zip(reads, late.tolist(), strict=True)]
+        if any(refused):
+            rest = [each for each, is_refused in zip(reads, refused, strict=True) if not is_refused]
+            others = iter(self._advance(rest) if rest else [])
+            return [_late(n) if is_refused else next(others) for n, is_refused in zip(late, refused, strict=True)]
+        first = store.next_version()
+        vectors, _ = advance(store, first, names, before, planned, self._states)
+        results: list[Pushed | EventvecError] = []
+        for each, end, n_late in zip(reads, ends.tolist(), late.tolist(), strict=True):
+            start, name = end - len(each.names), each.push.name
+            new = int((before.version[start:end] < 0).sum())
+            self._newest = store.finish(name, each.identity, first + start, end - start, new, n_late)
+            notes = (*each.data.notes, *([f"{n_late:,} late events were left out"] if n_late else []))
+            results.append(Pushed(each.names, vectors[start:end].numpy(), True, new, n_late, notes))
+        return results
+
+
+class _Checkpoints:
+    """A thread that writes the log beside a store into it, for which no push then has to wait."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._count, self._due, self._ends = path, 0, threading.Event(), False
+        self._thread = threading.Thread(target=self._run, name="eventvec checkpoints", daemon=True)
+        self._thread.start()
+
+    def committed(self) -> None:
+        """Count a transaction."""
+        self._count += 1
+        if self._count % CHECKPOINT == 0:
+            self._due.set()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._ends = True
+        self._due.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with closing(sqlite3.connect(self._path)) as db:
+            while self._due.wait() and not self._ends:
+                self._due.clear()
+                with suppress(sqlite3.Error):  # the next transaction tells what is wrong with the file
+                    db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+
+def _late(count: int) -> DataError:
+    return DataError(
+        f"{count:,} events are older than the last event that the state of their entity has seen; leave them out with "
+        "late='drop', or recompute their entities: ev.update(..., late='recompute', history=...)"
+    )
+
+
+def _no_history() -> Dataset:
+    raise AssertionError("late events are not recomputed here")
+
+
+def _no_error(late: Array) -> DataError:
+    raise AssertionError("late events are refused by push")
+
+
+def _without_events(schema: Schema) -> Sequences:
+    """Return one row without events, with the columns of a schema."""
+    none, time = torch.zeros(0, dtype=torch.int64), torch.float64 if schema.time_kind == "float" else torch.int64
+    columns: dict[str, Values] = {"time": none.to(time), "gap": none.float()}
+    columns |= {field.name: none.int() for field in schema.categorical}
+    columns |= {field.name: none.float() for field in schema.numeric}
+    for field in schema.nested:
+        values = {"bytes": none.byte()} if isinstance(field, Text) else {"code": none.int()}
+        columns[field.name] = Sequences(values, none, none)
+    if schema.known_at is not None:
+        columns[KNOWN] = none.to(time)
+    return Sequences(columns, torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64))
