@@ -167,8 +167,9 @@ class StateSession:
         with self._using(self._writing), exact_cudnn(), self._writer.writing():
             for group in in_groups(waiting):
                 self._apply(group, results)
-            for _, each in waiting:
-                if each.push.position is not None:
+            for place, each in waiting:
+                result = results[place]
+                if each.push.position is not None and isinstance(result, Pushed) and result.applied:
                     self._writer.set_positions(each.push.position)
             if self.keep is not None and self._newest is not None:
                 self._writer.prune(self._newest, self.keep)
