@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from eventvec.dataset import Dataset
@@ -73,9 +74,16 @@ def _hashes(x: Sequences, keys: Array, names: Sequence[str]) -> Array:
     index, rows = x.flat(), x.rows().numpy()
     bits = np.empty((1 + len(names), 1, x.total), np.uint64)
     bits[0] = keys[rows]
+    kinds: dict[torch.dtype, list[tuple[int, Tensor]]] = {}
     for place, name in enumerate(names, 1):
         values = x.columns[name][index]
-        bits[place] = _bits(values.numpy()) if isinstance(values, Tensor) else row_hashes(values)
+        if isinstance(values, Tensor):
+            kinds.setdefault(values.dtype, []).append((place, values))
+        else:
+            bits[place] = row_hashes(values)
+    for alike in kinds.values():  # the columns of a type at once
+        numbers = torch.stack([values for _, values in alike]).numpy()
+        bits[[place for place, _ in alike], 0] = _bits(numbers)
     places = mix(np.arange(len(bits), dtype=np.uint64))[:, None, None]  # a value counts for its column alone
     mixed: Array = mix(mix((bits ^ places) ^ np.array(SEEDS, np.uint64)[:, None]).sum(0))
     return mixed.T
@@ -104,7 +112,7 @@ def _in_order(hashes: Array) -> Array:
 
 
 def _bits(values: Array) -> Array:
-    """Return `(events,)` uint64, equal for equal values; NaN equals NaN, and -0.0 equals 0.0."""
+    """Return uint64 of the same shape, equal for equal values; NaN equals NaN, and -0.0 equals 0.0."""
     if values.dtype.kind == "f":
         exact = values.astype(np.float64) + 0.0
         return np.where(np.isnan(exact), np.nan, exact).view(np.uint64)
