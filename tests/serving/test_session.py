@@ -179,7 +179,7 @@ def test_threads_share_a_session(tmp_path: Path) -> None:
     parts = [[each for each in rows if each[KEY] % 4 == place] for place in range(4)]
     errors: list[BaseException] = []
 
-    def work(session: ev.serving.StateSession, part: list[dict[str, Any]]) -> None:
+    def work(session: ev.StateSession, part: list[dict[str, Any]]) -> None:
         try:
             for place, event in enumerate(part):
                 pushed = session.push(event, batch_id=f"{event[KEY]} {place}")
@@ -290,7 +290,11 @@ def test_what_cannot_be_used_is_refused_and_changes_nothing(tmp_path: Path) -> N
     for options in ({"keep": 0}, {"durability": "none"}):
         with pytest.raises(ConfigError):
             ev.open_state(run, tmp_path / "never", **options)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["state"]
+    assert {path.name for path in tmp_path.iterdir()} <= {
+        "state",
+        "state-shm",
+        "state-wal",
+    }  # `content` may have it open
 
 
 def test_the_last_pushes_can_be_given_again(tmp_path: Path) -> None:

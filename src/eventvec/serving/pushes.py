@@ -77,6 +77,13 @@ class Pushed(NamedTuple):
         new: The number of entities that were new to the store.
         late: The number of events that were left out because they were late.
         notes: Sentences about what was counted, such as values outside the vocabulary.
+
+    Example:
+        >>> import eventvec as ev
+        >>> with ev.open_state(ev.load("run"), "state.db") as session:  # doctest: +SKIP
+        ...     pushed = session.push({"card": 7, "day": 3})
+        >>> pushed.keys, pushed.vectors.shape, pushed.applied  # doctest: +SKIP
+        (['7'], (1, 128), True)
     """
 
     keys: list[str]

@@ -92,6 +92,12 @@ class StateSession:
 
     Threads may share a session: pushes wait for one another, and reading does not wait for pushes. Close it at the end,
     or use it in a `with` block.
+
+    Example:
+        >>> import eventvec as ev
+        >>> session = ev.open_state(ev.load("run"), "state.db")  # doctest: +SKIP
+        >>> session.push({"card": 7, "day": 3}).vectors.shape, session.vector(7).shape  # doctest: +SKIP
+        ((1, 128), (128,))
     """
 
     def __init__(self, run: Run, state: Path, keep: int | None, durability: Durability, read_only: bool) -> None:
