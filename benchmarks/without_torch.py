@@ -17,6 +17,7 @@ from torch import Tensor
 
 import eventvec as ev
 from benchmarks.measure import alternate, options, ratio, show, threads
+from eventvec.dataset import static_values
 
 
 def inputs(session: Any, x: ev.Sequences, before: list[np.ndarray] | None = None) -> dict[str, np.ndarray]:
@@ -32,6 +33,9 @@ def inputs(session: Any, x: ev.Sequences, before: list[np.ndarray] | None = None
                 lists = column[x.flat()]
                 flat, values[f"elements.{name.removeprefix('column.')}"] = lists.values("code"), lists.lengths.numpy()
             values[name] = (flat.float() if flat.is_floating_point() else flat.long()).numpy()
+        if name.startswith("static."):
+            column = static_values(x, name.removeprefix("static."))
+            values[name] = (column.float() if column.is_floating_point() else column.long()).numpy()
     if before is None:  # NaN, as nothing of these states is read
         n = len(x)
         before = [

@@ -1,34 +1,35 @@
-"""A recurrent encoder as an ONNX file, which scores events without torch and continues from stored states.
+"""A run as an ONNX file, which embeds events and predicts labels without torch, and continues from stored states.
 
 ::
 
     graph            operators put together by expressions, and the file that they make
     flat_rows        flat events, the row that each belongs to, and rows as a rectangle
-    recurrent_graph  the event encoder, the cells and the read-out
+    layers           linear layers, normalisations, and layers one after the other
+    event_graph      the event encoder
+    recurrent_graph  the cells of a recurrent encoder and its read-out
     running_graph    features that continue exactly, and their components
+    encoder_graph    which of these an encoder is, and its parts side by side
+    predictor_graph  what a run predicts from its embeddings
 """
 
 from __future__ import annotations
 
 import json
 from importlib.metadata import version
-from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from eventvec.encoders import Compressed, Joined, Recurrent, RunningHandcrafted
-from eventvec.errors import ConfigError
+from eventvec.encoders import Joined
+from eventvec.exporting.encoder_graph import check_exported, embed, start_state
 from eventvec.exporting.flat_rows import FlatRows
-from eventvec.exporting.graph import Graph, Value, concat
-from eventvec.exporting.recurrent_graph import check_recurrent, embed_recurrent
-from eventvec.exporting.running_graph import embed_compressed, embed_running
+from eventvec.exporting.graph import Graph, Value
+from eventvec.exporting.predictor_graph import described_labels, predictions, static_fields
 from eventvec.files import path_only, whole
+from eventvec.methods import Supervised
 from eventvec.runs import Run, check_run
-from eventvec.schema import Categorical, Schema
-from eventvec.sequences import Sequences
+from eventvec.schema import Categorical, Numeric, Schema
 from eventvec.tables import check_output
 
 FORMAT = 1
@@ -88,11 +89,12 @@ def to_onnx(run: Run, path: Path | str, *, overwrite: bool = False) -> dict[str,
     check_output(path_only(path), [run.path], overwrite=overwrite)
     graph = Graph()
     rows = _inputs(graph, schema)
-    start = _start(encoder, schema)
+    start = start_state(encoder, schema)
     state = graph.input("state", np.float32, "rows", len(start))
     before = (rows.seen > 0).unsqueeze(1).where(state, graph.constant(start[None]))
-    embedding, after = _embed(encoder, rows, before)
+    embedding, after = embed(encoder, rows, before)
     graph.output("embedding", embedding, "rows", int(encoder.dim))
+    _predict(run, graph, embedding)
     graph.output("new_state", after, "rows", len(start))
     graph.output("new_seen", rows.seen + rows.lengths, "rows")
     graph.output("new_last_time", rows.filled.where(rows.last(rows.time), rows.last_time), "rows")
@@ -104,46 +106,12 @@ def to_onnx(run: Run, path: Path | str, *, overwrite: bool = False) -> dict[str,
     return about
 
 
-def check_exported(encoder: Any) -> None:
-    """Refuse an encoder that has no graph, because it cannot continue from a stored state or reads texts."""
-    if isinstance(encoder, Joined):
-        for part in encoder.encoders.values():
-            check_exported(part)
-    elif isinstance(encoder, Compressed):
-        check_exported(encoder.encoder)
-    elif isinstance(encoder, Recurrent):
-        check_recurrent(encoder)
-    elif not isinstance(encoder, RunningHandcrafted):
-        raise ConfigError(
-            "ONNX files are made of gru and lstm encoders, which continue from a stored state; the encoder here is "
-            f"{type(encoder).__name__}"
-        )
-
-
-def _embed(encoder: Any, rows: FlatRows, state: Value) -> tuple[Value, Value]:
-    """Return the embedding and the state after the events."""
-    if isinstance(encoder, Joined):
-        parts: list[Any] = [*encoder.encoders.values()]
-        ends = accumulate((int(part.stored_dim) for part in parts), initial=0)
-        pairs = [_embed(part, rows, state.columns(*place)) for part, place in zip(parts, pairwise(ends), strict=True)]
-        embeddings, states = zip(*pairs, strict=True)
-        return concat(embeddings, 1), concat(states, 1)
-    if isinstance(encoder, Compressed):
-        features, after = _embed(encoder.encoder, rows, state)
-        return embed_compressed(encoder, features), after
-    if isinstance(encoder, Recurrent):
-        return embed_recurrent(encoder, rows, state)
-    assert isinstance(encoder, RunningHandcrafted)
-    return embed_running(encoder, rows, state)
-
-
 def _inputs(graph: Graph, schema: Schema) -> FlatRows:
     kind = np.float64 if schema.time_kind == "float" else np.int64
     lengths, time = graph.input("lengths", np.int64, "rows"), graph.input("time", kind, "events")
     columns, elements = {}, {}
     for field in schema.fields:
-        dtype = np.int64 if isinstance(field, Categorical) else np.float32
-        columns[field.name] = graph.input(f"column.{field.name}", dtype, "events")
+        columns[field.name] = graph.input(f"column.{field.name}", _column_type(field), "events")
     for bag in schema.bags:
         columns[bag.name] = graph.input(f"column.{bag.name}", np.int64, f"all {bag.name}")
         elements[bag.name] = graph.input(f"elements.{bag.name}", np.int64, "events")
@@ -151,32 +119,27 @@ def _inputs(graph: Graph, schema: Schema) -> FlatRows:
     return FlatRows(graph, lengths, time, seen, last_time, columns, elements)
 
 
-def _start(encoder: Any, schema: Schema) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return `(k,)` float32, the state before any event."""
-    time = torch.float64 if schema.time_kind == "float" else torch.int64
-    columns: dict[str, Any] = {"time": torch.zeros(0, dtype=time), "gap": torch.zeros(0)}
-    for field in schema.fields:
-        columns[field.name] = torch.zeros(0, dtype=torch.int32 if isinstance(field, Categorical) else torch.float32)
-    nothing = torch.zeros(0, dtype=torch.int64)
-    for bag in schema.bags:
-        columns[bag.name] = Sequences({"code": torch.zeros(0, dtype=torch.int32)}, nothing, nothing)
-    place = next((weight.device for weight in encoder.parameters()), torch.device("cpu"))
-    empty = Sequences(columns, torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)).to(place)
-    with torch.inference_mode():
-        state: np.ndarray[Any, np.dtype[Any]] = encoder.state(empty).float().cpu().numpy()[0]
-    return state
+def _predict(run: Run, graph: Graph, embedding: Value) -> None:
+    """Add what the run predicts for each label to the outputs, from the embedding and from static columns."""
+    if not isinstance(run.method, Supervised):
+        return
+    static = {
+        field.name: graph.input(f"static.{field.name}", _column_type(field), "rows")
+        for field in static_fields(run.method)
+    }
+    learned = embedding.columns(0, int(run.method.encoder.dim))  # the parts beside it come after
+    results = predictions(run.method, run.info.get("temperatures", {}), learned, static)
+    for target in run.method.label_fields:
+        sizes = [len(target.values)] if isinstance(target, Categorical) else []
+        graph.output(f"prediction.{target.name}", results[target.name], "rows", *sizes)
+
+
+def _column_type(field: Categorical | Numeric) -> Any:
+    return np.int64 if isinstance(field, Categorical) else np.float32
 
 
 def _about(run: Run, stored_dim: int) -> dict[str, Any]:
-    schema = run.schema
-    columns: list[dict[str, Any]] = []
-    for field in (*schema.fields, *schema.bags):
-        if isinstance(field, Categorical):
-            kind = "lists" if field in schema.bags else "codes"
-            columns.append({"name": field.name, "kind": kind, "values": field.values, "buckets": field.buckets})
-        else:
-            columns.append({"name": field.name, "kind": "numbers"})
-    encoder = run.encoder
+    schema, encoder = run.schema, run.encoder
     return {
         "format": FORMAT,
         "run": run.id,
@@ -186,8 +149,18 @@ def _about(run: Run, stored_dim: int) -> dict[str, Any]:
         "order": schema.order,
         "ties": schema.ties,
         "explode": schema.explode,
-        "columns": columns,
+        "columns": [_described(field, "codes") for field in schema.fields]
+        + [_described(field, "lists") for field in schema.bags],
+        "static": [_described(field, "codes") for field in static_fields(run.method)],
+        "labels": described_labels(run.method),
         "dim": int(encoder.dim),
         "stored_dim": stored_dim,
         "parts": {name: list(place) for name, place in encoder.parts.items()} if isinstance(encoder, Joined) else {},
     }
+
+
+def _described(field: Categorical | Numeric, kind: str) -> dict[str, Any]:
+    """Return what the metadata say of a column; `kind` is that of a column of codes."""
+    if isinstance(field, Numeric):
+        return {"name": field.name, "kind": "numbers"}
+    return {"name": field.name, "kind": kind, "values": field.values, "buckets": field.buckets}

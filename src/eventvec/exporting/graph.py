@@ -69,6 +69,12 @@ class Value:
         more = value + 1.0
         return more.equals(1.0).where(value, more.op("Log") * (value / (more - 1.0))).cast(self.dtype)
 
+    def expm1(self) -> Value:
+        """Return `exp(v) - 1` by way of float64, in the tensor's type, exact for small numbers too."""
+        value = self.cast(np.float64)
+        near = value + value * value * 0.5
+        return (value.op("Abs") < 1e-5).where(near, value.op("Exp") - 1.0).cast(self.dtype)
+
     def signed_log(self) -> Value:
         """Return `sign(v)·log(1 + |v|)` in the tensor's type."""
         return self.op("Sign") * self.op("Abs").log1p()
