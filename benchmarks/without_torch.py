@@ -36,6 +36,8 @@ def inputs(session: Any, x: ev.Sequences, before: list[np.ndarray] | None = None
         if name.startswith("static."):
             column = static_values(x, name.removeprefix("static."))
             values[name] = (column.float() if column.is_floating_point() else column.long()).numpy()
+    if "state" not in sizes:
+        return values
     if before is None:  # NaN, as nothing of these states is read
         n = len(x)
         before = [

@@ -27,7 +27,7 @@ import eventvec as ev
 import make
 import updates
 from commands import answer, invoke
-from eventvec.encoders import Compressed, EventEncoder, Joined, RunningHandcrafted, Transformer
+from eventvec.encoders import Compressed, EventEncoder, Joined, PointEncoder, RunningHandcrafted, SetEncoder
 from eventvec.encoders.beside import fitted_beside, sizes_beside
 from eventvec.encoders.recurrent import Recurrent
 from eventvec.sequences import Sequences
@@ -352,12 +352,14 @@ def test_the_program_reads_nan_as_missing_and_whole_numbers_as_float_times(kind:
 
 def test_what_cannot_be_exported_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, run = tmp_path / "encoder.onnx", updates.untrained()
-    for name in ("transformer", "set", "tcn", "resnet"):
-        with pytest.raises(ev.ConfigError, match="made of gru and lstm encoders"):
-            ev.to_onnx(updates.untrained(name), path)
-    joined = Joined({"learned": run.method.encoder, "other": Transformer(EventEncoder(run.schema), dim=8, heads=2)})
-    with pytest.raises(ev.ConfigError, match="the encoder here is Transformer"):
-        ev.to_onnx(replace(run, method=updates.Method(joined)), path)
+    data = ev.read(updates.table(), schema=run.schema)
+    for part in ("codes", "convolutions"):
+        beside = fitted_beside(run.schema, sizes_beside(run.schema, [part], 64), data.sequences)
+        with pytest.raises(ev.ConfigError, match=f"ONNX files have no {part.capitalize()}; accepted: .* gru, lstm"):
+            ev.to_onnx(replace(run, beside=beside), path)
+    points = SetEncoder(PointEncoder(["time"], ["amount"]), dim=8)
+    with pytest.raises(ev.ConfigError, match="ONNX has events that EventEncoder reads, got PointEncoder"):
+        ev.to_onnx(replace(run, method=updates.Method(points)), path)
     path.write_text("dear diary")
     with pytest.raises(ev.ConfigError, match="was not written by eventvec"):
         ev.to_onnx(run, path)

@@ -2,14 +2,16 @@
 
 ::
 
-    graph            operators put together by expressions, and the file that they make
-    flat_rows        flat events, the row that each belongs to, and rows as a rectangle
-    layers           linear layers, normalisations, and layers one after the other
-    event_graph      the event encoder
-    recurrent_graph  the cells of a recurrent encoder and its read-out
-    running_graph    features that continue exactly, and their components
-    encoder_graph    which of these an encoder is, and its parts side by side
-    predictor_graph  what a run predicts from its embeddings
+    graph              operators put together by expressions, and the file that they make
+    flat_rows          flat events, the row that each belongs to, and rows as a rectangle
+    layers             linear layers, normalisations, and layers one after the other
+    event_graph        the event encoder
+    recurrent_graph    the cells of a recurrent encoder and its read-out
+    attention_graph    the transformers and the encoder of sets
+    convolution_graph  dilated convolutions and the residual network
+    running_graph      features that continue exactly, and their components
+    encoder_graph      which of these an encoder is, and its parts side by side
+    predictor_graph    what a run predicts from its embeddings
 """
 
 from __future__ import annotations
@@ -22,14 +24,16 @@ from typing import Any
 import numpy as np
 
 from eventvec.encoders import Joined
+from eventvec.encoders.interface import capabilities
 from eventvec.exporting.encoder_graph import check_exported, embed, start_state
 from eventvec.exporting.flat_rows import FlatRows
-from eventvec.exporting.graph import Graph, Value
+from eventvec.exporting.graph import Graph, Value, concat
 from eventvec.exporting.predictor_graph import described_labels, predictions, static_fields
 from eventvec.files import path_only, whole
 from eventvec.methods import Supervised
 from eventvec.runs import Run, check_run
 from eventvec.schema import Categorical, Numeric, Schema
+from eventvec.sequences import Array
 from eventvec.tables import check_output
 
 FORMAT = 1
@@ -88,17 +92,16 @@ def to_onnx(run: Run, path: Path | str, *, overwrite: bool = False) -> dict[str,
     check_exported(encoder)
     check_output(path_only(path), [run.path], overwrite=overwrite)
     graph = Graph()
-    rows = _inputs(graph, schema)
-    start = start_state(encoder, schema)
-    state = graph.input("state", np.float32, "rows", len(start))
-    before = (rows.seen > 0).unsqueeze(1).where(state, graph.constant(start[None]))
-    embedding, after = embed(encoder, rows, before)
+    continues, start = capabilities(encoder).continues, start_state(encoder, schema)
+    rows = _inputs(graph, schema, continues)
+    embedding, after = embed(encoder, rows, _before(rows, start, continues))
     graph.output("embedding", embedding, "rows", int(encoder.dim))
     _predict(run, graph, embedding)
-    graph.output("new_state", after, "rows", len(start))
-    graph.output("new_seen", rows.seen + rows.lengths, "rows")
-    graph.output("new_last_time", rows.filled.where(rows.last(rows.time), rows.last_time), "rows")
-    about = _about(run, len(start))
+    if continues:
+        graph.output("new_state", after, "rows", len(start))
+        graph.output("new_seen", rows.seen + rows.lengths, "rows")
+        graph.output("new_last_time", rows.filled.where(rows.last(rows.time), rows.last_time), "rows")
+    about = _about(run, len(start) if continues else 0)
     content = graph.model({"eventvec": json.dumps(about, ensure_ascii=False)})
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as draft:
@@ -106,7 +109,7 @@ def to_onnx(run: Run, path: Path | str, *, overwrite: bool = False) -> dict[str,
     return about
 
 
-def _inputs(graph: Graph, schema: Schema) -> FlatRows:
+def _inputs(graph: Graph, schema: Schema, continues: bool) -> FlatRows:
     kind = np.float64 if schema.time_kind == "float" else np.int64
     lengths, time = graph.input("lengths", np.int64, "rows"), graph.input("time", kind, "events")
     columns, elements = {}, {}
@@ -115,8 +118,20 @@ def _inputs(graph: Graph, schema: Schema) -> FlatRows:
     for bag in schema.bags:
         columns[bag.name] = graph.input(f"column.{bag.name}", np.int64, f"all {bag.name}")
         elements[bag.name] = graph.input(f"elements.{bag.name}", np.int64, "events")
-    seen, last_time = graph.input("seen", np.int64, "rows"), graph.input("last_time", kind, "rows")
+    if continues:
+        seen, last_time = graph.input("seen", np.int64, "rows"), graph.input("last_time", kind, "rows")
+    else:
+        seen, last_time = (graph.filled(0, each, lengths.size()) for each in (np.int64, kind))
     return FlatRows(graph, lengths, time, seen, last_time, columns, elements)
+
+
+def _before(rows: FlatRows, start: Array, continues: bool) -> Value:
+    """Return `(rows, k)` the states before the events: those given, and that before any event in place of the rest."""
+    graph, initial = rows.graph, rows.graph.constant(start[None])
+    if not continues:
+        return initial.op("Expand", concat([rows.n.reshape(1), graph.integers(len(start))], 0))
+    state = graph.input("state", np.float32, "rows", len(start))
+    return (rows.seen > 0).unsqueeze(1).where(state, initial)
 
 
 def _predict(run: Run, graph: Graph, embedding: Value) -> None:

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import accumulate, pairwise
 from typing import Any
 
+import numpy as np
 import torch
 
-from eventvec.encoders import Compressed, Joined, Recurrent, RunningHandcrafted
+from eventvec.encoders import (
+    Compressed,
+    Joined,
+    PaperTransformer,
+    Recurrent,
+    ResidualNetwork,
+    RunningHandcrafted,
+    SetEncoder,
+    TemporalConvolution,
+    Transformer,
+)
+from eventvec.encoders.interface import capabilities
 from eventvec.errors import ConfigError
+from eventvec.exporting.attention_graph import embed_set, embed_transformer
+from eventvec.exporting.convolution_graph import embed_dilated, embed_residual
 from eventvec.exporting.event_graph import check_events
 from eventvec.exporting.flat_rows import FlatRows
 from eventvec.exporting.graph import Value, concat
@@ -16,6 +31,16 @@ from eventvec.exporting.recurrent_graph import embed_recurrent
 from eventvec.exporting.running_graph import embed_compressed, embed_running
 from eventvec.schema import Categorical, Schema
 from eventvec.sequences import Array, Sequences
+
+WHOLE: dict[type, Callable[[Any, FlatRows], Value]] = {
+    Transformer: embed_transformer,
+    PaperTransformer: embed_transformer,
+    SetEncoder: embed_set,
+    TemporalConvolution: embed_dilated,
+    ResidualNetwork: embed_residual,
+}
+"""The graphs of encoders that read whole histories and have no state."""
+NAMES = ("gru", "lstm", "resnet", "set", "tcn", "transformer", "transformer_paper")
 
 
 def check_exported(encoder: Any) -> None:
@@ -25,12 +50,12 @@ def check_exported(encoder: Any) -> None:
             check_exported(part)
     elif isinstance(encoder, Compressed):
         check_exported(encoder.encoder)
-    elif isinstance(encoder, Recurrent):
+    elif isinstance(encoder, Recurrent) or type(encoder) in WHOLE:
         check_events(encoder.events)
     elif not isinstance(encoder, RunningHandcrafted):
         raise ConfigError(
-            "ONNX files are made of gru and lstm encoders, which continue from a stored state; the encoder here is "
-            f"{type(encoder).__name__}"
+            f"ONNX files have no {type(encoder).__name__}; accepted: the encoders {', '.join(NAMES)}, and beside them "
+            "the parts timing and aggregates"
         )
 
 
@@ -38,7 +63,7 @@ def embed(encoder: Any, rows: FlatRows, state: Value) -> tuple[Value, Value]:
     """Return `(rows, dim)` the embedding and `(rows, k)` the state after the events, from that before them."""
     if isinstance(encoder, Joined):
         parts: list[Any] = [*encoder.encoders.values()]
-        ends = accumulate((int(part.stored_dim) for part in parts), initial=0)
+        ends = accumulate(map(stored_dim, parts), initial=0)
         pairs = [embed(part, rows, state.columns(*place)) for part, place in zip(parts, pairwise(ends), strict=True)]
         embeddings, states = zip(*pairs, strict=True)
         return concat(embeddings, 1), concat(states, 1)
@@ -47,12 +72,21 @@ def embed(encoder: Any, rows: FlatRows, state: Value) -> tuple[Value, Value]:
         return embed_compressed(encoder, features), after
     if isinstance(encoder, Recurrent):
         return embed_recurrent(encoder, rows, state)
+    if type(encoder) in WHOLE:
+        return WHOLE[type(encoder)](encoder, rows), state
     assert isinstance(encoder, RunningHandcrafted)
     return embed_running(encoder, rows, state)
 
 
+def stored_dim(encoder: Any) -> int:
+    """Return the size of the state of an encoder, or of its parts that have one; 0 if there is none."""
+    if isinstance(encoder, Joined):
+        return sum(map(stored_dim, encoder.encoders.values()))
+    return int(encoder.stored_dim) if capabilities(encoder).continues else 0
+
+
 def start_state(encoder: Any, schema: Schema) -> Array:
-    """Return `(k,)` float32, the state before any event."""
+    """Return `(k,)` float32, the state before any event, of the parts that have one."""
     time = torch.float64 if schema.time_kind == "float" else torch.int64
     columns: dict[str, Any] = {"time": torch.zeros(0, dtype=time), "gap": torch.zeros(0)}
     for field in schema.fields:
@@ -63,5 +97,14 @@ def start_state(encoder: Any, schema: Schema) -> Array:
     place = next((weight.device for weight in encoder.parameters()), torch.device("cpu"))
     empty = Sequences(columns, torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)).to(place)
     with torch.inference_mode():
-        state: Array = encoder.state(empty).float().cpu().numpy()[0]
+        return _state(encoder, empty)
+
+
+def _state(encoder: Any, x: Sequences) -> Array:
+    """Return `(k,)` float32, the state of the first row, of the parts that have one."""
+    if isinstance(encoder, Joined):
+        return np.concatenate([_state(part, x) for part in encoder.encoders.values()])
+    if not capabilities(encoder).continues:
+        return np.zeros(0, np.float32)
+    state: Array = encoder.state(x)[0].float().cpu().numpy()
     return state

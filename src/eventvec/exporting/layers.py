@@ -18,8 +18,7 @@ def applied(module: nn.Module, values: Value) -> Value:
             values = applied(layer, values)
         return values
     if isinstance(module, nn.Linear):
-        product = values @ values.graph.constant(array(module.weight.T))
-        return product if module.bias is None else product + values.graph.constant(array(module.bias))
+        return affine(values, module.weight, module.bias)
     if isinstance(module, nn.LayerNorm):
         scale, shift = (values.graph.constant(array(weight)) for weight in (module.weight, module.bias))
         return values.op("LayerNormalization", scale, shift, epsilon=module.eps)
@@ -28,6 +27,12 @@ def applied(module: nn.Module, values: Value) -> Value:
         return values * scale + shift
     assert isinstance(module, nn.ReLU | nn.Identity)
     return values.op("Relu") if isinstance(module, nn.ReLU) else values
+
+
+def affine(values: Value, weight: Tensor, bias: Tensor | None) -> Value:
+    """Return a linear layer of a tensor's last axis, by a weight `(outputs, inputs)` as torch has it."""
+    product = values @ values.graph.constant(array(weight.T))
+    return product if bias is None else product + values.graph.constant(array(bias))
 
 
 def scale_and_shift(norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:

@@ -22,7 +22,7 @@ def embed_recurrent(encoder: Recurrent, rows: FlatRows, state: Value) -> tuple[V
     """Return `(rows, dim)` embeddings and `(rows, stored_dim)` the states after the rows' events, from those before."""
     events = encode_events(encoder.events, rows)
     size = encoder.state_dim
-    values, present = rows.padded(events, encoder.events.dim)
+    values, present = rows.padded(events, encoder.events.dim, rows=1)
     steps = rows.lengths.at_least(1).cast(np.int32)  # a row without events keeps its state, see below
     filled, after = rows.filled.unsqueeze(1), []
     for place, cell in enumerate(encoder.cells):

@@ -81,7 +81,7 @@ def _continued(encoder: RunningHandcrafted, rows: FlatRows, before: Value) -> Va
             n_times += within
         if within and numbers:
             inner = _statistics(rows, stack(numbers, 1), group, rows.n * slots).reshape(-1, slots, len(numbers), 6)
-            inner = inner.columns(FIRST, FIRST + within).op("Transpose", perm=[0, 2, 1, 3])
+            inner = inner.columns(FIRST, FIRST + within).transposed(0, 2, 1, 3)
             moments.append(inner.reshape(0, len(numbers) * within, 6))
     merged = _merged(old_moments.reshape(0, -1, 6), concat(moments, 1))
     newest = rows.filled.unsqueeze(1).where(stack(latest, 1), old_latest.columns(0, len(latest)))
@@ -103,7 +103,7 @@ def _statistics(rows: FlatRows, values: Value, group: Value, groups: Value) -> V
     present = (~missing).cast(np.float64)
     group = missing.where(0, group.unsqueeze(1))  # missing ones add nothing to the group where they are put
     filled = missing.where(0.0, values)
-    width = values.op("Shape", dtype=np.int64, start=1, end=2).squeeze(0)
+    width = values.size(1)
 
     def into(start: float, numbers: Value, reduction: str) -> Value:
         return numbers.scattered(graph.filled(start, numbers.dtype, groups, width), group, reduction)
