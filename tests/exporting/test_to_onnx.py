@@ -357,7 +357,7 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path, monkeypatch: pytest.
         beside = fitted_beside(run.schema, sizes_beside(run.schema, [part], 64), data.sequences)
         with pytest.raises(ev.ConfigError, match=f"ONNX files have no {part.capitalize()}; accepted: .* gru, lstm"):
             ev.to_onnx(replace(run, beside=beside), path)
-    points = SetEncoder(PointEncoder(["time"], ["amount"]), dim=8)
+    points = SetEncoder(PointEncoder(), dim=8)
     with pytest.raises(ev.ConfigError, match="ONNX has events that EventEncoder reads, got PointEncoder"):
         ev.to_onnx(replace(run, method=updates.Method(points)), path)
     path.write_text("dear diary")
