@@ -100,6 +100,14 @@ class Value:
         """Return columns of `(n, d)` from one place to another."""
         return self.op("Slice", *map(self.graph.integers, (first, end, 1)))
 
+    def split(self, sizes: Sequence[int], axis: int = 1) -> list[Value]:
+        """Return the parts of these sizes along an axis."""
+        if len(sizes) == 1:
+            return [self]
+        return self.graph.apply_many(
+            "Split", len(sizes), self, self.graph.integers(*sizes), dtype=self.dtype, axis=axis
+        )
+
     def transposed(self, *axes: int) -> Value:
         """Return the tensor with its axes in another order."""
         return self.op("Transpose", perm=list(axes))
