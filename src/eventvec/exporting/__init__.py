@@ -142,7 +142,7 @@ def _predict(run: Run, graph: Graph, embedding: Value) -> None:
         field.name: graph.input(f"static.{field.name}", _column_type(field), "rows")
         for field in static_fields(run.method)
     }
-    learned = embedding.columns(0, int(run.method.encoder.dim))  # the parts beside it come after
+    learned = embedding.part(0, int(run.method.encoder.dim), axis=1)  # the parts beside it come after
     results = predictions(run.method, run.info.get("temperatures", {}), learned, static)
     for target in run.method.label_fields:
         sizes = [len(target.values)] if isinstance(target, Categorical) else []

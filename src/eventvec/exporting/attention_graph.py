@@ -33,7 +33,7 @@ def embed_transformer(encoder: Transformer | PaperTransformer, rows: FlatRows) -
     blocks: list[Any] = list(encoder.blocks.layers)
     for layer in blocks[:-1]:
         values = _layer(layer, values, values, bias, encoder.heads)
-    values = _layer(blocks[-1], values.columns(0, 1), values, bias, encoder.heads)
+    values = _layer(blocks[-1], values.part(0, 1, axis=1), values, bias, encoder.heads)
     assert encoder.blocks.norm is not None
     return applied(encoder.blocks.norm, values).squeeze(1)
 

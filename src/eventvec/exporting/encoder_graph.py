@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -63,8 +62,8 @@ def embed(encoder: Any, rows: FlatRows, state: Value) -> tuple[Value, Value]:
     """Return `(rows, dim)` the embedding and `(rows, k)` the state after the events, from that before them."""
     if isinstance(encoder, Joined):
         parts: list[Any] = [*encoder.encoders.values()]
-        ends = accumulate(map(stored_dim, parts), initial=0)
-        pairs = [embed(part, rows, state.columns(*place)) for part, place in zip(parts, pairwise(ends), strict=True)]
+        before = state.split([stored_dim(part) for part in parts], axis=1)
+        pairs = [embed(part, rows, old) for part, old in zip(parts, before, strict=True)]
         embeddings, states = zip(*pairs, strict=True)
         return concat(embeddings, 1), concat(states, 1)
     if isinstance(encoder, Compressed):

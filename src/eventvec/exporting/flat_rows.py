@@ -45,13 +45,13 @@ class FlatRows:
         """Return the value of each row's first event, any value for rows without events."""
         return self._at(values, self.starts)
 
-    def last(self, values: Value, *sizes: int) -> Value:
-        """Return the values of each row's last event, `(rows, *sizes)`, any values for rows without events."""
-        return self._at(values, self.ends, *sizes)
+    def last(self, values: Value) -> Value:
+        """Return the value of each row's last event, any value for rows without events."""
+        return self._at(values, self.ends)
 
-    def before(self, values: Value) -> Value:
-        """Return the values of the event before each event, any values for the very first."""
-        return values.take((self.graph.places(self.total) - 1).at_least(0))
+    def before(self, values: Value, axis: int = 0) -> Value:
+        """Return the value of the event before each event along an axis, any value for the very first."""
+        return values.take((self.graph.places(self.total) - 1).at_least(0), axis)
 
     def padded(self, values: Value, width: int, longest: int = LONGEST, rows: int = 0) -> tuple[Value, Value]:
         """Return `(rows, steps, width)` the values of events, at least one step, and where there is an event.
@@ -70,8 +70,8 @@ class FlatRows:
         index = (steps + starts.unsqueeze(1 - rows)).at_most(self.total)
         return concat([values, nothing], 0).take(index), steps < lengths.unsqueeze(1 - rows)
 
-    def _at(self, values: Value, index: Value, *sizes: int) -> Value:
-        nothing = self.graph.constant(np.zeros((1, *sizes), values.dtype))
+    def _at(self, values: Value, index: Value) -> Value:
+        nothing = self.graph.constant(np.zeros(1, values.dtype))
         return concat([values, nothing], 0).take(index.at_least(0).at_most(self.total))
 
 

@@ -96,11 +96,11 @@ class Value:
         """Return the tensor without an axis of size 1."""
         return self.op("Squeeze", self.graph.integers(axis))
 
-    def columns(self, first: int, end: int) -> Value:
-        """Return columns of `(n, d)` from one place to another."""
-        return self.op("Slice", *map(self.graph.integers, (first, end, 1)))
+    def part(self, first: int, end: int, axis: int = 0) -> Value:
+        """Return what is from one place to another along an axis."""
+        return self.op("Slice", *map(self.graph.integers, (first, end, axis)))
 
-    def split(self, sizes: Sequence[int], axis: int = 1) -> list[Value]:
+    def split(self, sizes: Sequence[int], axis: int = 0) -> list[Value]:
         """Return the parts of these sizes along an axis."""
         if len(sizes) == 1:
             return [self]

@@ -29,10 +29,9 @@ def predictions(
         static: `(rows,)` the static columns that the layer reads beside it, by name.
     """
     beside = [] if method.inputs is None else _beside(method.inputs, static)
-    outputs, results, place = applied(method.head, concat([embedding, *beside], 1)), dict[str, Value](), 0
-    for target in method.label_fields:
-        end = place + outputs_of(target)
-        output, place = outputs.columns(place, end), end
+    outputs = applied(method.head, concat([embedding, *beside], 1))
+    results, sizes = dict[str, Value](), [outputs_of(target) for target in method.label_fields]
+    for target, output in zip(method.label_fields, outputs.split(sizes, axis=1), strict=True):
         if isinstance(target, Categorical):
             results[target.name] = (output / temperatures.get(target.name, 1.0)).op("Softmax", axis=1)
         else:

@@ -25,21 +25,20 @@ def embed_recurrent(encoder: Recurrent, rows: FlatRows, state: Value) -> tuple[V
     values, present = rows.padded(events, encoder.events.dim, rows=1)
     steps = rows.lengths.at_least(1).cast(np.int32)  # a row without events keeps its state, see below
     filled, after = rows.filled.unsqueeze(1), []
+    n_states = len(encoder.cells) * encoder.parts
+    stored = state.split([*[size] * n_states, *([size, size, 1] if encoder.pools else [])], axis=1)
     for place, cell in enumerate(encoder.cells):
-        first = place * encoder.parts * size
-        before = [state.columns(first + i * size, first + (i + 1) * size) for i in range(encoder.parts)]
+        before = stored[place * encoder.parts : (place + 1) * encoder.parts]
         values, ends = _layer(cell, values, steps, before)
         after += [filled.where(end, old) for end, old in zip(ends, before, strict=True)]
     last = after[-encoder.parts]
     if not encoder.pools:
         return last, concat(after, 1)
+    sums, maxima, count = stored[n_states:]
     present = present.unsqueeze(2)
-    sums, maxima, count = (
-        state.columns(*place)
-        for place in ((len(encoder.start), -size - 1), (-size - 1, -1), (-1, np.iinfo(np.int64).max))
-    )
-    sums = sums + present.where(values, 0.0).sum(0)
-    maxima = maxima.at_least(present.where(values, torch.finfo(torch.float32).min).max(0))
+    lowest = present.where(present.graph.constant(np.zeros((), np.float32)), torch.finfo(torch.float32).min)
+    sums = sums + (values * present.cast(np.float32)).sum(0)  # a product is several times as fast as a choice
+    maxima = maxima.at_least((values + lowest).max(0))  # and so is a sum, which rounds to the lowest number
     count = count + rows.lengths.cast(np.float32).unsqueeze(1)
     some = count > 0.0
     parts = {"last": last, "mean": some.where(sums / count.at_least(1.0), last), "max": some.where(maxima, last)}

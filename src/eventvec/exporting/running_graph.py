@@ -1,6 +1,7 @@
 """The graph of the features that continue exactly, `RunningHandcrafted`, and of their components, `Compressed`.
 
-The columns of a table are computed side by side, so that a table of many columns has no more operators.
+The columns of a table are computed together, so that a table of many columns has no more operators. Tensors have columns
+as their first axis, and rows or events as the last, because parts of the first axis are contiguous.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ Layout: TypeAlias = dict[tuple[Any, ...], Array]
 
 def embed_running(encoder: RunningHandcrafted, rows: FlatRows, state: Value) -> tuple[Value, Value]:
     """Return `(rows, dim)` features and `(rows, stored_dim)` the states after the rows' events, from those before."""
-    now = _continued(encoder, rows, _joined(state.cast(np.float64).split([sum(encoder.sizes)] * 3)))
-    return _read(encoder, now), _split(now)
+    before = _joined(state.cast(np.float64).split([sum(encoder.sizes)] * 3, axis=1))
+    now = _continued(encoder, rows, before.transposed(1, 0))
+    return _read(encoder, now).transposed(1, 0), _split(now.transposed(1, 0))
 
 
 def embed_compressed(encoder: Compressed, features: Value) -> Value:
@@ -41,7 +43,7 @@ def embed_compressed(encoder: Compressed, features: Value) -> Value:
 
 
 class Columns:
-    """Tensors `(rows, width)` side by side, whose columns are put into another order at the end."""
+    """Tensors `(width, rows)`, whose columns are put into another order at the end."""
 
     def __init__(self) -> None:
         self.parts: list[Value] = []
@@ -55,7 +57,7 @@ class Columns:
 
     def ordered(self, places: Sequence[Array]) -> Value:
         """Return the columns at groups of places."""
-        return _taken(concat(self.parts, 1), places)
+        return _taken(concat(self.parts, 0), places)
 
 
 def _split(values: Value) -> Value:
@@ -105,154 +107,158 @@ def _within_slots(encoder: RunningHandcrafted) -> list[Array]:
 
 
 def _continued(encoder: RunningHandcrafted, rows: FlatRows, before: Value) -> Value:
-    """Return `(rows, k)` float64 the state after the events: latest values, what is added, and statistics."""
+    """Return `(k, rows)` float64 the state after the events: latest values, what is added, and statistics."""
     kind, n_codes, n_within = rows.time.dtype, len(encoder.categorical), sum(_inner(encoder))
     old_latest, old_added, old_moments = before.split(encoder.sizes)
     old_values, *old_times = old_latest.split([3 + n_codes, *([n_within] if n_within else [])])
     old_first, old_last, old_rest, *old_codes = old_values.split([1, 1, 1, *([n_codes] if n_codes else [])])
-    known = old_added.columns(0, 1) > 0.0
-    first, last = rows.first(rows.time).unsqueeze(1), rows.last(rows.time).unsqueeze(1)
+    known = old_added.part(0, 1) > 0.0
+    first, last = rows.first(rows.time).unsqueeze(0), rows.last(rows.time).unsqueeze(0)
     rest = (last - last.cast(np.float64).cast(kind)).cast(np.float64)  # of whole numbers beyond 2^53
     since_state = known.where((first - (old_last.cast(kind) + old_rest.cast(kind))).cast(np.float64), np.nan)
-    passed = (rows.time - rows.before(rows.time)).cast(np.float64).unsqueeze(1)
-    gap = rows.head.unsqueeze(1).where(since_state.take(rows.row), passed)
-    values = concat([gap, *_numbers(encoder, rows)], 1)
+    passed = (rows.time - rows.before(rows.time)).cast(np.float64)
+    gap = rows.head.where(since_state.squeeze(0).take(rows.row), passed)
+    values = stack([gap, *(rows.columns[column.name].cast(np.float64) for column in encoder.numeric)], 0)
     latest = [known.where(old_first, first.cast(np.float64)), last.cast(np.float64), rest]
-    moments = [_statistics(rows, values, rows.row, rows.n, 1 + len(encoder.numeric))]
+    moments = [_statistics(rows, values, rows.row, rows.n, 1 + len(encoder.numeric)).transposed(1, 2, 0)]
+    codes, times = list[Value](), list[Value]()
     if n_codes:
-        codes = stack([rows.columns[column.name] for column in encoder.categorical], 1)
-        latest.append(rows.last(codes, n_codes).cast(np.float64))
-        moments += _moments_within(encoder, rows, codes)
-        previous = rows.head.unsqueeze(1).where(old_codes[0].cast(np.int64).take(rows.row), rows.before(codes))
-        added = _added(encoder, rows, gap, (codes, previous))
-    else:
-        added = _added(encoder, rows, gap, None)
-    newest = [rows.filled.unsqueeze(1).where(concat(latest, 1), old_values)]
+        codes = [stack([rows.columns[column.name] for column in encoder.categorical], 0)]
+        latest += [stack([rows.last(rows.columns[column.name]) for column in encoder.categorical], 0).cast(np.float64)]
+        codes.append(rows.head.where(old_codes[0].cast(np.int64).take(rows.row, axis=1), rows.before(codes[0], axis=1)))
     if n_within:
-        newest.append(_last_times(encoder, rows, codes, old_times[0]))
-    merged = _merged(old_moments.reshape(0, -1, 6), concat(moments, 1))
-    return concat([*newest, old_added + added, merged.reshape(0, encoder.sizes[2])], 1)
+        times = [_last_times(encoder, rows, codes[0], old_times[0])]
+        moments += _moments_within(encoder, rows, values)
+    newest = rows.filled.where(concat(latest, 0), old_values)
+    added = old_added + _added(encoder, rows, values, codes)
+    merged = _merged(old_moments.reshape(encoder.sizes[2] // 6, 6, -1), concat(moments, 0))
+    return concat([newest, *times, added, merged.reshape(encoder.sizes[2], -1)], 0)
 
 
-def _added(encoder: RunningHandcrafted, rows: FlatRows, gap: Value, codes: tuple[Value, Value] | None) -> Value:
-    """Return `(rows, k)` float64 what the events add, by `(events, columns)` codes and those of the events before."""
+def _added(encoder: RunningHandcrafted, rows: FlatRows, values: Value, codes: Sequence[Value]) -> Value:
+    """Return `(k, rows)` float64 what the events add.
+
+    Args:
+        encoder: The encoder.
+        rows: The rows.
+        values: `(1 + numbers, events)` float64 gaps and numbers.
+        codes: `(columns, events)` the codes and those of the events before, if there are any.
+    """
     n, n_codes, sources, places = rows.n, len(encoder.categorical), Columns(), Layout()
-    flags = [~gap.equals(0.0)]  # the first event ever, whose gap is missing, is counted too
+    missing, width = values.isnan(), 1 + 2 * n_codes
+    flags = [~values.part(0, 1).equals(0.0)]  # the first event ever, whose gap is missing, is counted too
     if codes:
         code, previous = codes
         pair = ~code.equals(MISSING) & ~previous.equals(MISSING)
         flags += [pair, pair & code.equals(previous)]
-    width = 1 + 2 * n_codes
-    places[("events",)] = sources.add(rows.lengths.cast(np.float64).unsqueeze(1), 1)
-    tallies = _scattered(rows, concat(flags, 1).cast(np.float64), _index(rows.row, width), n * width)
-    tally = sources.add(tallies.reshape(-1, width), width)
+    places[("events",)] = sources.add(rows.lengths.cast(np.float64).unsqueeze(0), 1)
+    flag_places = rows.graph.constant(np.arange(width)[:, None]) * n + rows.row
+    tally = sources.add(_summed(rows, concat(flags, 0).cast(np.float64), flag_places.reshape(-1), n, width), width)
     places[("moved",)] = tally[:1]
     if codes:
         (sizes, firsts), inner = _slots(encoder), _inner(encoder)
         total, group = int(sizes.sum()), _group(encoder, rows, code)
 
-        def of_codes(values: Value) -> Array:
-            return sources.add(_scattered(rows, values, group, n * total).reshape(-1, total), total)
+        def of_codes(numbers: Value) -> Array:
+            return sources.add(_summed(rows, numbers, group, n, total), total)
 
         counts = of_codes(rows.graph.filled(1, np.float64, group.size()))
         for i in range(n_codes):
             places[("pairs", i)], places[("repeated", i)] = tally[1 + i, None], tally[1 + n_codes + i, None]
             places[("counts", i)] = counts[firsts[i] : firsts[i] + sizes[i]]
-        for k, number in enumerate(_numbers(encoder, rows)):
-            missing = number.isnan()
-            for name, values in (("sums", missing.where(0.0, number)), ("present", (~missing).cast(np.float64))):
-                block = of_codes(values.op("Expand", rows.graph.integers(1, n_codes)))
+        for name, numbers in (("sums", missing.where(0.0, values)), ("present", (~missing).cast(np.float64))):
+            for k, number in enumerate(numbers.split([1] * (1 + len(encoder.numeric)))[1:]):
+                block = of_codes(number.op("Expand", rows.graph.integers(n_codes, 1)))
                 for i in range(n_codes):
                     places[(name, i, k)] = block[firsts[i] + FIRST + inner[i] : firsts[i] + sizes[i] - 1]
     return sources.ordered([places[name] for name in _layout(encoder)])
 
 
-def _numbers(encoder: RunningHandcrafted, rows: FlatRows) -> list[Value]:
-    """Return the numeric columns, `(events, 1)` float64 each."""
-    return [rows.columns[column.name].cast(np.float64).unsqueeze(1) for column in encoder.numeric]
-
-
 def _group(encoder: RunningHandcrafted, rows: FlatRows, codes: Value) -> Value:
-    """Return `(events · columns,)` the counter of each code among those of all rows."""
-    sizes, firsts = _slots(encoder)
-    graph, total = rows.graph, int(sizes.sum())
-    first = rows.row.unsqueeze(1) * total + graph.constant(firsts)
-    return (first + codes.at_most(graph.constant(sizes - 1))).reshape(-1)
+    """Return `(columns · events,)` the place of each code's counter among `(counters, rows)`."""
+    sizes, firsts = (rows.graph.constant(each[:, None]) for each in _slots(encoder))
+    return ((codes.at_most(sizes - 1) + firsts) * rows.n + rows.row).reshape(-1)
 
 
 def _last_times(encoder: RunningHandcrafted, rows: FlatRows, codes: Value, before: Value) -> Value:
-    """Return `(rows, k)` the time of the last event with each value, of the state where there is no new one."""
+    """Return `(k, rows)` the time of the last event with each value, of the state where there is no new one."""
     graph, total = rows.graph, int(_slots(encoder)[0].sum())
-    each = graph.places(rows.total).unsqueeze(1).op("Expand", graph.integers(1, len(encoder.categorical)))
-    place = each.reshape(-1).scattered(graph.filled(-1, np.int64, rows.n * total), _group(encoder, rows, codes), "max")
-    place = _taken(place.reshape(-1, total), _within_slots(encoder))
+    each = graph.places(rows.total).op("Expand", graph.integers(len(encoder.categorical), 1)).reshape(-1)
+    place = each.scattered(graph.filled(-1, np.int64, rows.n * total), _group(encoder, rows, codes), "max")
+    place = _taken(place.reshape(total, -1), _within_slots(encoder))
     times = concat([rows.time, graph.constant(np.zeros(1, rows.time.dtype))], 0).take(place.at_least(0))
     return (place < 0).where(before, times.cast(np.float64))
 
 
-def _moments_within(encoder: RunningHandcrafted, rows: FlatRows, codes: Value) -> list[Value]:
-    """Return `(rows, numbers · within, 6)` the statistics of numbers over the events with frequent values."""
-    moments, numbers = list[Value](), _numbers(encoder, rows)
-    for i, column in enumerate(encoder.categorical):
+def _moments_within(encoder: RunningHandcrafted, rows: FlatRows, values: Value) -> list[Value]:
+    """Return `(numbers · within, 6, rows)` the statistics of numbers over the events with frequent values."""
+    moments, width = list[Value](), len(encoder.numeric)
+    for column in encoder.categorical:
         slots, within = encoder.n_slots(column), encoder.n_within(column)
-        if within and numbers:
-            code = codes.columns(i, i + 1).squeeze(1)
-            group = rows.row * slots + code.at_most(slots - 1)
-            inner = _statistics(rows, concat(numbers, 1), group, rows.n * slots, len(numbers))
-            inner = inner.reshape(-1, slots, len(numbers), 6).columns(FIRST, FIRST + within).transposed(0, 2, 1, 3)
-            moments.append(inner.reshape(0, len(numbers) * within, 6))
+        if within and width:
+            group = rows.row * slots + rows.columns[column.name].at_most(slots - 1)
+            inner = _statistics(rows, values.part(1, 1 + width), group, rows.n * slots, width)
+            inner = inner.reshape(-1, slots, width, 6).transposed(2, 1, 3, 0)  # (numbers, slots, 6, rows)
+            moments.append(inner.part(FIRST, FIRST + within, axis=1).reshape(within * width, 6, -1))
     return moments
 
 
 def _statistics(rows: FlatRows, values: Value, group: Value, groups: Value, width: int) -> Value:
-    """Return `(groups, width, 6)` count, mean, norm, minimum, maximum and last of `(events, width)` values."""
-    graph, index, values = rows.graph, _index(group, width), values.reshape(-1)
+    """Return `(groups, width, 6)` count, mean, norm, minimum, maximum and last of `(width, events)` values."""
+    graph = rows.graph
+    index = (group.unsqueeze(1) * width + graph.constant(np.arange(width))).reshape(-1)
+    values = values.transposed(1, 0)
     missing, size = values.isnan(), groups * width
     filled = missing.where(0.0, values)
 
     def into(start: float, numbers: Value, reduction: str) -> Value:
-        return numbers.scattered(graph.filled(start, numbers.dtype, size), index, reduction)
+        return (
+            numbers.reshape(-1).scattered(graph.filled(start, numbers.dtype, size), index, reduction).reshape(-1, width)
+        )
 
     count = into(0, (~missing).cast(np.float64), "add")
     some = count > 0.0
     low = some.where(into(np.inf, missing.where(np.inf, values), "min"), 0.0)
     high = some.where(into(-np.inf, missing.where(-np.inf, values), "max"), 0.0)
-    around = missing.where(0.0, values - low.take(index))
+    around = missing.where(0.0, values - low.take(group))
     mean = low + into(0, around, "add") / count.at_least(1.0)  # exact for equal values
-    around = missing.where(0.0, values - mean.take(index))
+    around = missing.where(0.0, values - mean.take(group))
     norm = into(0, around * around, "add").op("Sqrt")
-    place = into(-1, missing.where(-1, graph.places(values.size())), "max").at_least(0)
-    last = some.where(concat([filled, graph.constant(np.zeros(1))], 0).take(place), 0.0)
-    return stack([count, mean, norm, low, high, last], 1).reshape(-1, width, 6)
+    each = graph.places(rows.total * width).reshape(-1, width)
+    place = into(-1, missing.where(-1, each), "max").at_least(0)
+    last = some.where(concat([filled.reshape(-1), graph.constant(np.zeros(1))], 0).take(place), 0.0)
+    return stack([count, mean, norm, low, high, last], 2)
 
 
 def _merged(first: Value, second: Value) -> Value:
-    """Return `(rows, columns, 6)` the statistics of the values of `first` and then those of `second`."""
-    n, mean, norm, low, high, _ = first.split([1] * 6, axis=2)
-    m, other_mean, other_norm, other_low, other_high, last = second.split([1] * 6, axis=2)
+    """Return `(columns, 6, rows)` the statistics of the values of `first` and then those of `second`."""
+    n, mean, norm, low, high, _ = first.split([1] * 6, axis=1)
+    m, other_mean, other_norm, other_low, other_high, last = second.split([1] * 6, axis=1)
     weight, difference = m / (n + m).at_least(1.0), other_mean - mean
     norm = norm * norm + other_norm * other_norm + difference * difference * n * weight
     both = [n + m, mean + difference * weight, norm.op("Sqrt"), low.at_most(other_low), high.at_least(other_high), last]
     new = m > 0.0
-    return ((n > 0.0) & new).where(concat(both, 2), new.where(second, first))
+    return ((n > 0.0) & new).where(concat(both, 1), new.where(second, first))
 
 
 def _read(encoder: RunningHandcrafted, state: Value) -> Value:
-    """Return `(rows, dim)` float32 the features of states."""
+    """Return `(dim, rows)` float32 the features of states `(k, rows)`."""
     latest, added, moments = state.split(encoder.sizes)
     scale = 1e6 if encoder.clock else 1.0
-    n, span = added.columns(0, 1), latest.columns(1, 2) - latest.columns(0, 1)
+    n, span = added.part(0, 1), latest.part(1, 2) - latest.part(0, 1)
     some, columns = n.at_least(1.0), Columns()
     width = encoder.sizes[2] // 6
-    count, mean, norm, low, high, last = (part.squeeze(2) for part in moments.reshape(0, -1, 6).split([1] * 6, axis=2))
-    levels = concat([mean, norm / (count - 1.0).at_least(1.0).op("Sqrt"), low, high, last], 1)
+    count, mean, norm, low, high, last = (
+        part.squeeze(1) for part in moments.reshape(width, 6, -1).split([1] * 6, axis=1)
+    )
+    levels = concat([mean, norm / (count - 1.0).at_least(1.0).op("Sqrt"), low, high, last], 0)
     if encoder.clock:
-        levels = levels / state.graph.constant(np.tile([scale, *[1.0] * (width - 1)], 5))
+        levels = levels / state.graph.constant(np.tile([scale, *[1.0] * (width - 1)], 5)[:, None])
         span = span / scale
     level = columns.add(levels, 5 * width).reshape(5, width)
     counts, sums = columns.add(count, width), columns.add(count * mean, width)
     absent = columns.add((n - count) / some, width)
-    events, span_place = columns.add(added.columns(0, 2), 2), columns.add(span, 1)
+    events, span_place = columns.add(added.part(0, 2), 2), columns.add(span, 1)
     features = [(events, True), (span_place, True), (level[[0, 1, 3, 4], 0], True)]
     for k, field in enumerate(encoder.numeric, start=1):
         features += [(counts[k, None], True), (sums[k, None], True), (level[:, k], field.log), (absent[k, None], False)]
@@ -269,7 +275,7 @@ def _read_codes(
     Args:
         encoder: The encoder.
         parts: The latest values, and what is added.
-        some: `(rows, 1)` the number of events, at least 1.
+        some: `(1, rows)` the number of events, at least 1.
         columns: To which the features are added.
         level: `(5, k)` the places there of mean, deviation, minimum, maximum and last number with frequent values.
     """
@@ -290,15 +296,17 @@ def _read_codes(
         ends = np.cumsum([size for _, size in others])[:-1]
         means = {key: part for (key, _), part in zip(others, np.split(place, ends), strict=True)}
     frequent = [min(encoder.n_values(column), encoder.frequent) for column in encoder.categorical]
-    known = graph.constant(np.concatenate([np.arange(FIRST, FIRST + size, dtype=np.float64) for size in frequent]))
+    known = graph.constant(
+        np.concatenate([np.arange(FIRST, FIRST + size, dtype=np.float64) for size in frequent])[:, None]
+    )
     last = _taken(latest, [np.repeat(np.array(each), frequent) + 3]).equals(known).cast(np.float64)
     is_last = np.split(columns.add(last, sum(frequent)), np.cumsum(frequent)[:-1])
     since = np.split(np.arange(0), [0] * (len(each) - 1))
     if sum(inner):
         first = 3 + len(each)
         there = _taken(counted, _within_slots(encoder)) > 0.0
-        start = there.where(latest.columns(first, first + sum(inner)), latest.columns(0, 1))
-        passed = (latest.columns(1, 2) - start) / (1e6 if encoder.clock else 1.0)
+        start = there.where(latest.part(first, first + sum(inner)), latest.part(0, 1))
+        passed = (latest.part(1, 2) - start) / (1e6 if encoder.clock else 1.0)
         since = np.split(columns.add(passed, sum(inner)), np.cumsum(inner)[:-1])
     features, end = list[tuple[Array, bool]](), 0
     for i in each:
@@ -314,29 +322,23 @@ def _read_codes(
 
 
 def _features(columns: Columns, features: list[tuple[Array, bool]]) -> Value:
-    """Return `(rows, dim)` float32 columns in an order, of which some are signed logs, which are computed together."""
+    """Return `(dim, rows)` float32 columns in an order, of which some are signed logs, which are computed together."""
     places = np.concatenate([place for place, _ in features])
     log = np.repeat([log for _, log in features], [len(place) for place, _ in features])
     order = np.concatenate([np.flatnonzero(log), np.flatnonzero(~log)])
     first, *others = columns.ordered([places[order]]).split([each for each in (log.sum(), (~log).sum()) if each])
-    values = concat([first.signed_log(), *others], 1)
+    values = concat([first.signed_log(), *others], 0)
     if others:
         values = _taken(values, [order.argsort()])
     return values.at_most(LARGEST).at_least(-LARGEST).cast(np.float32)
 
 
 def _taken(values: Value, places: Sequence[Array]) -> Value:
-    """Return the columns of `(rows, width)` at groups of places."""
-    return values.take(values.graph.constant(np.concatenate(places).astype(np.int64)), axis=1)
+    """Return the columns of `(width, rows)` at groups of places."""
+    return values.take(values.graph.constant(np.concatenate(places).astype(np.int64)))
 
 
-def _index(group: Value, width: int) -> Value:
-    """Return `(events · width,)` the places of `(events, width)` values in `(groups, width)`, both flat."""
-    if width == 1:
-        return group
-    return (group.unsqueeze(1) * width + group.graph.constant(np.arange(width))).reshape(-1)
-
-
-def _scattered(rows: FlatRows, values: Value, index: Value, size: Value) -> Value:
-    """Return `(size,)` float64 the sums of values of the same place."""
-    return values.reshape(-1).scattered(rows.graph.filled(0, np.float64, size), index, "add")
+def _summed(rows: FlatRows, values: Value, index: Value, n: Value, width: int) -> Value:
+    """Return `(width, n)` float64 the sums of values by their places there."""
+    sums = values.reshape(-1).scattered(rows.graph.filled(0, np.float64, n * width), index, "add")
+    return sums.reshape(width, -1)
