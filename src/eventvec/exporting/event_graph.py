@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def _numbers(events: EventEncoder, rows: FlatRows) -> list[Value]:
     """Return scaled and normalised numbers, marks of missing ones, and the embeddings of bins."""
     raw = [_gap(events.schema.clock, rows) if column.name == "gap" else rows.columns[column.name]
            for column in events.numeric]  # fmt: skip
-    numbers = stack([scaled(column, values) for column, values in zip(events.numeric, raw, strict=True)], 1)
+    numbers = scaled(events.numeric, stack(raw, 1))
     missing = numbers.isnan()
     numbers, graph = missing.where(0.0, numbers), rows.graph
     if events.norm is not None:
@@ -76,9 +77,18 @@ def _gap(clock: bool, rows: FlatRows) -> Value:
     return (rows.head & ~(rows.seen > 0).take(rows.row)).where(np.nan, gap)
 
 
-def scaled(column: Numeric, values: Value) -> Value:
-    """Return float32 numbers on the scale of their column, NaN where missing."""
-    return ((values.signed_log() if column.log else values) - column.mean) / column.std
+def scaled(columns: Sequence[Numeric], values: Value) -> Value:
+    """Return `(n, columns)` float32 numbers on the scales of their columns, NaN where missing."""
+
+    def constant(numbers: list[Any], dtype: Any = np.float32) -> Value:
+        return values.graph.constant(np.array(numbers, dtype))
+
+    log = [column.log for column in columns]
+    if all(log):
+        values = values.signed_log()
+    elif any(log):
+        values = constant(log, bool).where(values.signed_log(), values)
+    return (values - constant([column.mean for column in columns])) / constant([column.std for column in columns])
 
 
 def _mixed(mix: Mixing, values: Value) -> Value:

@@ -49,9 +49,10 @@ class FlatRows:
         """Return the value of each row's last event, any value for rows without events."""
         return self._at(values, self.ends)
 
-    def before(self, values: Value, axis: int = 0) -> Value:
-        """Return the value of the event before each event along an axis, any value for the very first."""
-        return values.take((self.graph.places(self.total) - 1).at_least(0), axis)
+    def before(self, values: Value, *sizes: int) -> Value:
+        """Return the values `(*sizes, events)` of the event before each event, 0 for the very first."""
+        nothing, axis = self.graph.constant(np.zeros((*sizes, 1), values.dtype)), len(sizes)
+        return concat([nothing, values], axis).part(0, -1, axis)
 
     def padded(self, values: Value, width: int, longest: int = LONGEST, rows: int = 0) -> tuple[Value, Value]:
         """Return `(rows, steps, width)` the values of events, at least one step, and where there is an event.

@@ -10,7 +10,7 @@ from torch import nn
 
 from eventvec.encoders.static_inputs import StaticInputs
 from eventvec.exporting.event_graph import scaled
-from eventvec.exporting.graph import Value, concat, stack
+from eventvec.exporting.graph import Value, concat
 from eventvec.exporting.layers import applied, array
 from eventvec.methods import Supervised
 from eventvec.methods.label_losses import outputs_of
@@ -63,7 +63,7 @@ def _beside(inputs: StaticInputs, static: Mapping[str, Value]) -> list[Value]:
         assert isinstance(table, nn.Embedding)
         parts.append(codes.graph.constant(array(table.weight)).take(codes))
     for column in inputs.numeric:
-        number = scaled(column, static[column.name])
+        number = scaled([column], static[column.name].unsqueeze(1))
         missing = number.isnan()
-        parts.append(stack([missing.where(0.0, number), missing.cast(np.float32)], 1))
+        parts += [missing.where(0.0, number), missing.cast(np.float32)]
     return parts

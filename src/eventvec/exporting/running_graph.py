@@ -1,7 +1,7 @@
 """The graph of the features that continue exactly, `RunningHandcrafted`, and of their components, `Compressed`.
 
-The columns of a table are computed together, so that a table of many columns has no more operators. Tensors have columns
-as their first axis, and rows or events as the last, because parts of the first axis are contiguous.
+The columns of a table are computed together, so that a table of many columns has no more operators. Columns are the
+first axis of tensors, and rows or events the last, because parts along the first axis are contiguous.
 """
 
 from __future__ import annotations
@@ -125,7 +125,9 @@ def _continued(encoder: RunningHandcrafted, rows: FlatRows, before: Value) -> Va
     if n_codes:
         codes = [stack([rows.columns[column.name] for column in encoder.categorical], 0)]
         latest += [stack([rows.last(rows.columns[column.name]) for column in encoder.categorical], 0).cast(np.float64)]
-        codes.append(rows.head.where(old_codes[0].cast(np.int64).take(rows.row, axis=1), rows.before(codes[0], axis=1)))
+        codes.append(
+            rows.head.where(old_codes[0].cast(np.int64).take(rows.row, axis=1), rows.before(codes[0], n_codes))
+        )
     if n_within:
         times = [_last_times(encoder, rows, codes[0], old_times[0])]
         moments += _moments_within(encoder, rows, values)
@@ -212,9 +214,8 @@ def _statistics(rows: FlatRows, values: Value, group: Value, groups: Value, widt
     filled = missing.where(0.0, values)
 
     def into(start: float, numbers: Value, reduction: str) -> Value:
-        return (
-            numbers.reshape(-1).scattered(graph.filled(start, numbers.dtype, size), index, reduction).reshape(-1, width)
-        )
+        result = numbers.reshape(-1).scattered(graph.filled(start, numbers.dtype, size), index, reduction)
+        return result.reshape(-1, width)
 
     count = into(0, (~missing).cast(np.float64), "add")
     some = count > 0.0
@@ -296,10 +297,8 @@ def _read_codes(
         ends = np.cumsum([size for _, size in others])[:-1]
         means = {key: part for (key, _), part in zip(others, np.split(place, ends), strict=True)}
     frequent = [min(encoder.n_values(column), encoder.frequent) for column in encoder.categorical]
-    known = graph.constant(
-        np.concatenate([np.arange(FIRST, FIRST + size, dtype=np.float64) for size in frequent])[:, None]
-    )
-    last = _taken(latest, [np.repeat(np.array(each), frequent) + 3]).equals(known).cast(np.float64)
+    known = np.concatenate([np.arange(FIRST, FIRST + size, dtype=np.float64) for size in frequent])[:, None]
+    last = _taken(latest, [np.repeat(np.array(each), frequent) + 3]).equals(graph.constant(known)).cast(np.float64)
     is_last = np.split(columns.add(last, sum(frequent)), np.cumsum(frequent)[:-1])
     since = np.split(np.arange(0), [0] * (len(each) - 1))
     if sum(inner):
