@@ -30,6 +30,7 @@ from commands import answer, invoke
 from eventvec.encoders import Compressed, EventEncoder, Joined, PointEncoder, RunningHandcrafted, SetEncoder
 from eventvec.encoders.beside import fitted_beside, sizes_beside
 from eventvec.encoders.recurrent import Recurrent
+from eventvec.exporting.graph import Graph
 from eventvec.sequences import Sequences
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "onnx.md"
@@ -200,6 +201,35 @@ def test_list_columns_and_hashed_columns(tmp_path: Path) -> None:
     data = ev.read(events, key="id", time="at", hashed=["shop"], summed=["goods"], fitting=ev.Fitting(buckets=20))
     run = ev.fit({"method": {"name": "ocp"}, "encoder": {"name": "lstm", "dim": 6}}, data, epochs=1)
     check(run, data.sequences, tmp_path)
+    nodes = onnx.load(tmp_path / "encoder.onnx").graph.node
+    assert not [node for node in nodes if node.op_type == "ScatterND"]  # its sums are wrong by several threads
+
+
+def test_the_number_of_operators(tmp_path: Path) -> None:
+    """A GRU with the default parts has at most 560, and each further column adds few."""
+    rng, counts = np.random.default_rng(0), []
+    for columns in (1, 4):
+        names = [f"{kind}{i}" for i in range(columns) for kind in ("code", "number")]
+        drawn = {name: rng.integers(0, 9, 60) if name[0] == "c" else rng.normal(size=60) for name in names}
+        events = pl.DataFrame({"id": rng.integers(0, 5, 60), "at": range(60), **drawn})
+        data = ev.read(events, key="id", time="at", categorical=names[::2], numeric=names[1::2])
+        run = ev.fit("coles", data, epochs=1)
+        assert run.encoder.parts.keys() == {"learned", "timing", "aggregates"}
+        check(run, data.sequences, tmp_path)
+        counts.append(len(onnx.load(tmp_path / "encoder.onnx").graph.node))
+    assert counts[0] <= 560
+    assert counts[1] - counts[0] <= 3 * 20, counts  # for a column of codes and one of numbers
+
+
+def test_equal_operators_are_there_once_and_unused_ones_are_left_out() -> None:
+    graph = Graph()
+    a = graph.input("a", np.float32, "n")
+    unused = (a * 3.0).op("Exp")
+    graph.output("b", (a + 1.0) * (a + 1.0), "n")
+    model = onnx.load_from_string(graph.model({}))
+    assert [node.op_type for node in model.graph.node] == ["Add", "Mul", "Identity"]
+    assert len(model.graph.initializer) == 1
+    assert unused.name not in {name for node in model.graph.node for name in node.output}
 
 
 def test_rows_without_events(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from torch import nn
 from eventvec.encoders.event_encoder import THURSDAY, EventEncoder, Mixing
 from eventvec.encoders.interface import EventEncoding
 from eventvec.errors import ConfigError
-from eventvec.exporting.flat_rows import FlatRows, owner
+from eventvec.exporting.flat_rows import FlatRows, cells, owner
 from eventvec.exporting.graph import Value, concat, stack
 from eventvec.exporting.layers import applied, array
 from eventvec.schema import Numeric
@@ -38,9 +38,11 @@ def encode_events(events: EventEncoding, rows: FlatRows) -> Value:
     ]
     for name, table in zip(events.bags, events.elements, strict=True):
         weights, codes = array(table.weight), rows.columns[name]
-        event = owner(graph, rows.elements[name], codes.size()).unsqueeze(1)
-        nothing = graph.filled(0, np.float32, rows.total, weights.shape[1])
-        parts.append(nothing.op("ScatterND", event, graph.constant(weights).take(codes), reduction="add"))
+        width = weights.shape[1]
+        event = owner(graph, rows.elements[name], codes.size())
+        each, nothing = graph.constant(weights).take(codes), graph.filled(0, np.float32, rows.total * width)
+        # ScatterND would be faster, but onnxruntime adds by several threads without a lock there (issue 18048)
+        parts.append(each.reshape(-1).scattered(nothing, cells(event, width), "add").reshape(-1, width))
     if events.numeric:
         parts += _numbers(events, rows)
     for period in events.periods:

@@ -82,3 +82,13 @@ def owner(graph: Graph, lengths: Value, total: Value) -> Value:
     marks = graph.filled(1, np.int64, lengths.size()).scattered(graph.filled(0, np.int64, total + 1), starts, "add")
     counted = marks.cumsum()
     return counted.take(graph.places(total)) - 1
+
+
+def cells(group: Value, width: int) -> Value:
+    """Return `(entries · width,)` the places of entries of a width among those of groups, both flat.
+
+    Args:
+        group: `(entries,)` the group of each.
+        width: The numbers of each.
+    """
+    return (group.unsqueeze(1) * width + group.graph.constant(np.arange(width))).reshape(-1)

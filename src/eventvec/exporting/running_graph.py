@@ -14,7 +14,7 @@ import numpy as np
 
 from eventvec.encoders.compressed import FARTHEST, Compressed
 from eventvec.encoders.running import BEYOND, MEAN, RunningHandcrafted
-from eventvec.exporting.flat_rows import FlatRows
+from eventvec.exporting.flat_rows import FlatRows, cells
 from eventvec.exporting.graph import Value, concat, stack
 from eventvec.schema import FIRST, MISSING
 from eventvec.sequences import Array
@@ -178,8 +178,9 @@ def _added(encoder: RunningHandcrafted, rows: FlatRows, values: Value, codes: Se
 
 def _group(encoder: RunningHandcrafted, rows: FlatRows, codes: Value) -> Value:
     """Return `(columns · events,)` the place of each code's counter among `(counters, rows)`."""
-    sizes, firsts = (rows.graph.constant(each[:, None]) for each in _slots(encoder))
-    return ((codes.at_most(sizes - 1) + firsts) * rows.n + rows.row).reshape(-1)
+    sizes, firsts = (each[:, None] for each in _slots(encoder))
+    counter = codes.at_most(rows.graph.constant(sizes - 1)) + rows.graph.constant(firsts)
+    return (counter * rows.n + rows.row).reshape(-1)
 
 
 def _last_times(encoder: RunningHandcrafted, rows: FlatRows, codes: Value, before: Value) -> Value:
@@ -208,8 +209,7 @@ def _moments_within(encoder: RunningHandcrafted, rows: FlatRows, values: Value) 
 def _statistics(rows: FlatRows, values: Value, group: Value, groups: Value, width: int) -> Value:
     """Return `(groups, width, 6)` count, mean, norm, minimum, maximum and last of `(width, events)` values."""
     graph = rows.graph
-    index = (group.unsqueeze(1) * width + graph.constant(np.arange(width))).reshape(-1)
-    values = values.transposed(1, 0)
+    index, values = cells(group, width), values.transposed(1, 0)
     missing, size = values.isnan(), groups * width
     filled = missing.where(0.0, values)
 
