@@ -91,4 +91,6 @@ def cells(group: Value, width: int) -> Value:
         group: `(entries,)` the group of each.
         width: The numbers of each.
     """
+    if width == 1:
+        return group
     return (group.unsqueeze(1) * width + group.graph.constant(np.arange(width))).reshape(-1)

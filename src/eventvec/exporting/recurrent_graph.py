@@ -35,10 +35,10 @@ def embed_recurrent(encoder: Recurrent, rows: FlatRows, state: Value) -> tuple[V
     if not encoder.pools:
         return last, concat(after, 1)
     sums, maxima, count = stored[n_states:]
-    present = present.unsqueeze(2)
-    lowest = present.where(present.graph.constant(np.zeros((), np.float32)), torch.finfo(torch.float32).min)
-    sums = sums + (values * present.cast(np.float32)).sum(0)  # a product is several times as fast as a choice
-    maxima = maxima.at_least((values + lowest).max(0))  # and so is a sum, which rounds to the lowest number
+    there = present.cast(np.float32).unsqueeze(2)  # products and sums are several times as fast as `where`
+    sums = sums + (values * there).sum(0)
+    lowest = (there - 1.0) * torch.finfo(torch.float32).max  # added to a state, it stays the lowest number
+    maxima = maxima.at_least((values + lowest).max(0))
     count = count + rows.lengths.cast(np.float32).unsqueeze(1)
     some = count > 0.0
     parts = {"last": last, "mean": some.where(sums / count.at_least(1.0), last), "max": some.where(maxima, last)}

@@ -209,13 +209,15 @@ def _moments_within(encoder: RunningHandcrafted, rows: FlatRows, values: Value) 
 def _statistics(rows: FlatRows, values: Value, group: Value, groups: Value, width: int) -> Value:
     """Return `(groups, width, 6)` count, mean, norm, minimum, maximum and last of `(width, events)` values."""
     graph = rows.graph
-    index, values = cells(group, width), values.transposed(1, 0)
+    index = cells(group, width)
+    shape = (-1, width) if width > 1 else (-1,)  # an axis of size 1 would slow operators down
+    values = values.transposed(1, 0).reshape(*shape)
     missing, size = values.isnan(), groups * width
     filled = missing.where(0.0, values)
 
     def into(start: float, numbers: Value, reduction: str) -> Value:
         result = numbers.reshape(-1).scattered(graph.filled(start, numbers.dtype, size), index, reduction)
-        return result.reshape(-1, width)
+        return result.reshape(*shape)
 
     count = into(0, (~missing).cast(np.float64), "add")
     some = count > 0.0
@@ -225,10 +227,10 @@ def _statistics(rows: FlatRows, values: Value, group: Value, groups: Value, widt
     mean = low + into(0, around, "add") / count.at_least(1.0)  # exact for equal values
     around = missing.where(0.0, values - mean.take(group))
     norm = into(0, around * around, "add").op("Sqrt")
-    each = graph.places(rows.total * width).reshape(-1, width)
+    each = graph.places(rows.total * width).reshape(*shape)
     place = into(-1, missing.where(-1, each), "max").at_least(0)
     last = some.where(concat([filled.reshape(-1), graph.constant(np.zeros(1))], 0).take(place), 0.0)
-    return stack([count, mean, norm, low, high, last], 2)
+    return stack([count, mean, norm, low, high, last], len(shape)).reshape(-1, width, 6)
 
 
 def _merged(first: Value, second: Value) -> Value:
