@@ -31,6 +31,7 @@ from eventvec.encoders import Compressed, EventEncoder, Joined, PointEncoder, Ru
 from eventvec.encoders.beside import fitted_beside, sizes_beside
 from eventvec.encoders.recurrent import Recurrent
 from eventvec.exporting.graph import Graph
+from eventvec.methods import Supervised
 from eventvec.sequences import Sequences
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "onnx.md"
@@ -362,6 +363,23 @@ def test_the_program_refuses_what_the_package_refuses(kind: str, message: str, c
         run.embed(events)
     with pytest.raises(SystemExit, match=message):
         score(events)
+
+
+def test_the_program_predicts_labels_from_whole_histories(tmp_path: Path) -> None:
+    run = updates.untrained("transformer")
+    method = Supervised(run.method.encoder, run.schema, ("kind", "level")).eval()
+    run = replace(run, method=method, info={**run.info, "temperatures": {"kind": 3.0}})
+    ev.to_onnx(run, tmp_path / "encoder.onnx")
+    score, events = runpy.run_path(str(script(tmp_path)))["score"], updates.table()
+    scored, predicted = score(tmp_path / "encoder.onnx", events.to_arrow()), ev.predict(run, events)
+    assert scored.column_names == ["id", "embedding", "prediction.kind", "prediction.level"]
+    assert scored["id"].to_pylist() == predicted["id"].to_pylist()
+    assert np.abs(np.stack(scored["embedding"].to_numpy()) - run.embed(events).values).max() <= 1e-5
+    probabilities = np.stack([predicted[f"kind_p_k{i}"].to_numpy() for i in range(3)], 1)
+    assert np.abs(np.stack(scored["prediction.kind"].to_numpy()) - probabilities).max() <= 1e-5
+    assert np.abs(scored["prediction.level"].to_numpy() - predicted["level_prediction"].to_numpy()).max() <= 1e-4
+    with pytest.raises(SystemExit, match="has no states; leave out --state"):
+        score(tmp_path / "encoder.onnx", events.to_arrow(), "state.db")
 
 
 def test_the_program_refuses_a_table_without_rows(tmp_path: Path) -> None:

@@ -59,7 +59,9 @@ def export(
     overwrite: Overwrite = False,
     json_: Json = False,
 ) -> None:
-    """Write the encoder of a run as an ONNX file, which scores events without torch and continues from stored states.
+    """Write the encoder of a run and its predictions as an ONNX file, which scores events without torch.
+
+    A GRU or an LSTM continues from stored states.
 
     Example: `eventvec export run -o encoder.onnx`
     """
@@ -70,6 +72,7 @@ def export(
         "run": about["run"],
         "numbers per vector": about["dim"],
         "numbers per state": about["stored_dim"],
+        "labels": ", ".join(label["name"] for label in about["labels"]) or "none",
         "columns": ", ".join(column["name"] for column in about["columns"]),
     }
     terminal.show(about if json_ else rows, json_)

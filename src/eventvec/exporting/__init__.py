@@ -41,11 +41,12 @@ FORMAT = 1
 
 
 def to_onnx(run: Run, path: Path | str, *, overwrite: bool = False) -> dict[str, Any]:
-    """Write the encoder of a run as one ONNX file, and return what the file says about its inputs.
+    """Write the encoder of a run and its predictions as one ONNX file, and return what the file says about itself.
 
-    The graph reads new events and the states before them, and returns embeddings and the states after them, as `update`
-    does; a history without a state before it is read as a whole. The states are those of the state store. All that the
-    graph needs to know of the columns is in the file's metadata under `eventvec`, as JSON, which is returned too.
+    The graph of a GRU or an LSTM reads new events and the states before them, and returns embeddings and the states
+    after them, as `update` does; a history without a state before it is read as a whole. The states are those of the
+    state store. Other encoders read whole histories. All that a caller needs to know of the columns is in the file's
+    metadata under `eventvec`, as JSON, which is returned too.
 
     Inputs, of one row or more, as many as a call has, and of their events one after the other:
 
@@ -55,22 +56,27 @@ def to_onnx(run: Run, path: Path | str, *, overwrite: bool = False) -> dict[str,
     - `column.NAME`: `(events,)` int64 codes (0 for a missing value, 1 for an unknown one, 2 for the first of the
       `values` in the metadata) or float32 numbers, NaN where missing; for list columns the codes of all elements, and
       `elements.NAME`: `(events,)` int64, how many of them each event has;
-    - `state`: `(rows, k)` float32; `seen`: `(rows,)` int64, the number of events that it has seen; `last_time`:
-      `(rows,)` in the type of `time`, the time of the last of these. Where `seen` is 0, the other two are not read.
+    - `static.NAME`: `(rows,)` codes or numbers as above, for the static columns that predictions read;
+    - `state`, if the encoder has states: `(rows, k)` float32; `seen`: `(rows,)` int64, the number of events that it has
+      seen; `last_time`: `(rows,)` in the type of `time`, the time of the last of these. Where `seen` is 0, the other
+      two are not read.
 
-    Outputs are `embedding` `(rows, dim)` float32, and `new_state`, `new_seen` and `new_last_time`, which are the inputs
-    of the next call.
+    Outputs are `embedding` `(rows, dim)` float32; `prediction.LABEL` for each label that the run has learned, `(rows,
+    classes)` float32 calibrated probabilities, or `(rows,)` numbers in the label's unit; and, if the encoder has
+    states, `new_state`, `new_seen` and `new_last_time`, which are the inputs of the next call.
 
-    Relations: `Run.embed` and `update` do the same with torch, and read tables.
+    Relations: `Run.embed`, `predict` and `update` do the same with torch, and read tables.
 
     Args:
-        run: The finished run; its encoder is a GRU or an LSTM, with the parts of `beside`, if any.
+        run: The finished run; its encoder is a GRU, an LSTM, a transformer, a set encoder, a dilated convolution or a
+            residual network over the columns of a table, with the parts `timing` and `aggregates`, if any.
         path: The file, which is written whole or not at all.
         overwrite: Whether a file that eventvec did not write is replaced too.
 
     Returns:
-        The metadata: `run`, `eventvec` (the version), `key`, `time`, `order`, `ties`, `explode`, the `columns` with
-        their `kind`, `values` and `buckets`, `dim`, `stored_dim` and the `parts` of the embedding.
+        The metadata: `run`, `eventvec` (the version), `key`, `time`, `order`, `ties`, `explode`, the `columns` and
+        `static` columns with their `kind`, `values` and `buckets`, the `labels` with their `kind` and `classes`, `dim`,
+        `stored_dim` (0 without states) and the `parts` of the embedding.
 
     Raises:
         ConfigError: If another encoder made the vectors, the events have texts, the file would exceed 2 GiB, nothing
