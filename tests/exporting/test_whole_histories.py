@@ -44,9 +44,9 @@ def randomised(encoder: nn.Module) -> nn.Module:
     return encoder.eval()
 
 
-def check(run: ev.Run, x: ev.Sequences, folder: Path) -> None:
+def check(run: ev.Run, x: ev.Sequences, folder: Path, **options: bool) -> None:
     """Check rows together, and each alone, whose padding is different."""
-    about = ev.to_onnx(run, folder / "encoder.onnx")
+    about = ev.to_onnx(run, folder / "encoder.onnx", **options)
     assert (about["stored_dim"], about["dim"]) == (0, run.encoder.dim)
     session = onnxruntime.InferenceSession(folder / "encoder.onnx")
     assert not {"state", "seen", "last_time"} & {each.name for each in session.get_inputs()}
@@ -122,6 +122,21 @@ def test_the_parts_beside_an_encoder_without_states(kind: str, tmp_path: Path) -
     encoder = randomised(TemporalConvolution(EventEncoder(schema), dim=5, layers=2, width=4))
     run = replace(updates.untrained(), method=updates.Method(encoder), schema=schema, beside=beside)
     check(run, data.sequences, tmp_path)
+
+
+@pytest.mark.parametrize("read_out", [("last",), ("mean", "max")], ids=str)
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_files_without_states(cell: str, read_out: tuple[str, ...], tmp_path: Path) -> None:
+    """They give what a file with states gives, by fewer operators."""
+    data = ev.read(histories(LENGTHS), schema=make.schema())
+    encoder = randomised(make.encoder(cell, layers=2, read_out=read_out))
+    beside = fitted_beside(data.schema, sizes_beside(data.schema, ["timing", "aggregates"], 64), data.sequences)
+    run = replace(updates.untrained(), method=updates.Method(encoder), beside=beside)
+    check(run, data.sequences, tmp_path, states=False)
+    sizes = [len(onnx.load(tmp_path / "encoder.onnx").graph.node)]
+    ev.to_onnx(run, tmp_path / "encoder.onnx")
+    sizes.append(len(onnx.load(tmp_path / "encoder.onnx").graph.node))
+    assert sizes[0] < sizes[1]
 
 
 def test_a_trained_run_embeds_and_predicts(tmp_path: Path) -> None:

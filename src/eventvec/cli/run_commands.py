@@ -56,6 +56,7 @@ def card(
 def export(
     run: RunFolder,
     output: Annotated[Path, typer.Option("--output", "-o", help="ONNX file to write.")],
+    states: Annotated[bool, typer.Option(help="Continue from stored states, or else read whole histories.")] = True,
     overwrite: Overwrite = False,
     json_: Json = False,
 ) -> None:
@@ -65,7 +66,7 @@ def export(
 
     Example: `eventvec export run -o encoder.onnx`
     """
-    about = exporting.to_onnx(runs.load(run), output, overwrite=overwrite)
+    about = exporting.to_onnx(runs.load(run), output, states=states, overwrite=overwrite)
     rows = {
         "file": str(output),
         "MB": round(output.stat().st_size / 1e6, 1),

@@ -27,20 +27,19 @@ from eventvec.encoders import Joined
 from eventvec.encoders.interface import capabilities
 from eventvec.exporting.encoder_graph import check_exported, embed, start_state
 from eventvec.exporting.flat_rows import FlatRows
-from eventvec.exporting.graph import Graph, Value, concat
+from eventvec.exporting.graph import Graph, Value
 from eventvec.exporting.predictor_graph import described_labels, predictions, static_fields
 from eventvec.files import path_only, whole
 from eventvec.methods import Supervised
 from eventvec.runs import Run, check_run
 from eventvec.schema import Categorical, Numeric, Schema
-from eventvec.sequences import Array
 from eventvec.tables import check_output
 
 FORMAT = 1
 """The version of the inputs, outputs and metadata of a file."""
 
 
-def to_onnx(run: Run, path: Path | str, *, overwrite: bool = False) -> dict[str, Any]:
+def to_onnx(run: Run, path: Path | str, *, states: bool = True, overwrite: bool = False) -> dict[str, Any]:
     """Write the encoder of a run and its predictions as one ONNX file, and return what the file says about itself.
 
     The graph of a GRU or an LSTM reads new events and the states before them, and returns embeddings and the states
@@ -57,12 +56,12 @@ def to_onnx(run: Run, path: Path | str, *, overwrite: bool = False) -> dict[str,
       `values` in the metadata) or float32 numbers, NaN where missing; for list columns the codes of all elements, and
       `elements.NAME`: `(events,)` int64, how many of them each event has;
     - `static.NAME`: `(rows,)` codes or numbers as above, for the static columns that predictions read;
-    - `state`, if the encoder has states: `(rows, k)` float32; `seen`: `(rows,)` int64, the number of events that it has
+    - `state`, if the file has states: `(rows, k)` float32; `seen`: `(rows,)` int64, the number of events that it has
       seen; `last_time`: `(rows,)` in the type of `time`, the time of the last of these. Where `seen` is 0, the other
       two are not read.
 
     Outputs are `embedding` `(rows, dim)` float32; `prediction.LABEL` for each label that the run has learned, `(rows,
-    classes)` float32 calibrated probabilities, or `(rows,)` numbers in the label's unit; and, if the encoder has
+    classes)` float32 calibrated probabilities, or `(rows,)` numbers in the label's unit; and, if the file has
     states, `new_state`, `new_seen` and `new_last_time`, which are the inputs of the next call.
 
     Relations: `Run.embed`, `predict` and `update` do the same with torch, and read tables.
@@ -71,6 +70,8 @@ def to_onnx(run: Run, path: Path | str, *, overwrite: bool = False) -> dict[str,
         run: The finished run; its encoder is a GRU, an LSTM, a transformer, a set encoder, a dilated convolution or a
             residual network over the columns of a table, with the parts `timing` and `aggregates`, if any.
         path: The file, which is written whole or not at all.
+        states: Whether the file continues from stored states, if the encoder can. Without them, it reads whole
+            histories only, and large batches faster.
         overwrite: Whether a file that eventvec did not write is replaced too.
 
     Returns:
@@ -98,12 +99,14 @@ def to_onnx(run: Run, path: Path | str, *, overwrite: bool = False) -> dict[str,
     check_exported(encoder)
     check_output(path_only(path), [run.path], overwrite=overwrite)
     graph = Graph()
-    continues, start = capabilities(encoder).continues, start_state(encoder, schema)
+    start, continues = start_state(encoder, schema), states and capabilities(encoder).continues
     rows = _inputs(graph, schema, continues)
-    embedding, after = embed(encoder, rows, _before(rows, start, continues))
+    state = graph.input("state", np.float32, "rows", len(start)) if continues else None
+    embedding, after = embed(encoder, rows, start, state)
     graph.output("embedding", embedding, "rows", int(encoder.dim))
     _predict(run, graph, embedding)
     if continues:
+        assert after is not None
         graph.output("new_state", after, "rows", len(start))
         graph.output("new_seen", rows.seen + rows.lengths, "rows")
         graph.output("new_last_time", rows.filled.where(rows.last(rows.time), rows.last_time), "rows")
@@ -129,15 +132,6 @@ def _inputs(graph: Graph, schema: Schema, continues: bool) -> FlatRows:
     else:
         seen, last_time = (graph.filled(0, each, lengths.size()) for each in (np.int64, kind))
     return FlatRows(graph, lengths, time, seen, last_time, columns, elements)
-
-
-def _before(rows: FlatRows, start: Array, continues: bool) -> Value:
-    """Return `(rows, k)` the states before the events: those given, and that before any event in place of the rest."""
-    graph, initial = rows.graph, rows.graph.constant(start[None])
-    if not continues:
-        return initial.op("Expand", concat([rows.n.reshape(1), graph.integers(len(start))], 0))
-    state = graph.input("state", np.float32, "rows", len(start))
-    return (rows.seen > 0).unsqueeze(1).where(state, initial)
 
 
 def _predict(run: Run, graph: Graph, embedding: Value) -> None:

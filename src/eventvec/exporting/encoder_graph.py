@@ -58,23 +58,40 @@ def check_exported(encoder: Any) -> None:
         )
 
 
-def embed(encoder: Any, rows: FlatRows, state: Value) -> tuple[Value, Value]:
-    """Return `(rows, dim)` the embedding and `(rows, k)` the state after the events, from that before them."""
+def embed(encoder: Any, rows: FlatRows, start: Array, state: Value | None) -> tuple[Value, Value | None]:
+    """Return `(rows, dim)` the embedding and `(rows, k)` the state after the events, None for an encoder without.
+
+    Args:
+        encoder: The encoder.
+        rows: The rows.
+        start: `(k,)` the state before any event.
+        state: `(rows, k)` the states before the events, as given; None if all events are there.
+    """
     if isinstance(encoder, Joined):
         parts: list[Any] = [*encoder.encoders.values()]
-        before = state.split([stored_dim(part) for part in parts], axis=1)
-        pairs = [embed(part, rows, old) for part, old in zip(parts, before, strict=True)]
-        embeddings, states = zip(*pairs, strict=True)
-        return concat(embeddings, 1), concat(states, 1)
+        sizes = [stored_dim(part) for part in parts]
+        starts = np.split(start, np.cumsum(sizes)[:-1])
+        given = [None] * len(parts) if state is None else state.split(sizes, axis=1)
+        pairs = [embed(*each) for each in zip(parts, [rows] * len(parts), starts, given, strict=True)]
+        after = [state for _, state in pairs if state is not None]
+        return concat([embedding for embedding, _ in pairs], 1), concat(after, 1) if after else None
     if isinstance(encoder, Compressed):
-        features, after = embed(encoder.encoder, rows, state)
-        return embed_compressed(encoder, features), after
-    if isinstance(encoder, Recurrent):
-        return embed_recurrent(encoder, rows, state)
+        features, new = embed(encoder.encoder, rows, start, state)
+        return embed_compressed(encoder, features), new
     if type(encoder) in WHOLE:
-        return WHOLE[type(encoder)](encoder, rows), state
+        return WHOLE[type(encoder)](encoder, rows), None
+    if isinstance(encoder, Recurrent):
+        return embed_recurrent(encoder, rows, _before(rows, start, state))
     assert isinstance(encoder, RunningHandcrafted)
-    return embed_running(encoder, rows, state)
+    return embed_running(encoder, rows, None if state is None else _before(rows, start, state))
+
+
+def _before(rows: FlatRows, start: Array, state: Value | None) -> Value:
+    """Return `(rows, k)` the states before the events: those given, and that before any event in place of the rest."""
+    graph, initial = rows.graph, rows.graph.constant(start[None])
+    if state is None:
+        return initial.op("Expand", concat([rows.n.reshape(1), graph.integers(len(start))], 0))
+    return (rows.seen > 0).unsqueeze(1).where(state, initial)
 
 
 def stored_dim(encoder: Any) -> int:

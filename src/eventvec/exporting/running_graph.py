@@ -24,10 +24,14 @@ Layout: TypeAlias = dict[tuple[Any, ...], Array]
 """The places of parts of what is added in a state, such as `("sums", column, number)`, both by their numbers."""
 
 
-def embed_running(encoder: RunningHandcrafted, rows: FlatRows, state: Value) -> tuple[Value, Value]:
+def embed_running(encoder: RunningHandcrafted, rows: FlatRows, state: Value | None) -> tuple[Value, Value]:
     """Return `(rows, dim)` features and `(rows, stored_dim)` the states after the rows' events, from those before."""
-    before = _joined(state.cast(np.float64).split([sum(encoder.sizes)] * 3, axis=1))
-    now = _continued(encoder, rows, before.transposed(1, 0))
+    size = sum(encoder.sizes)
+    if state is None:
+        before = rows.graph.filled(0, np.float64, size, rows.n)
+    else:
+        before = _joined(state.cast(np.float64).split([size] * 3, axis=1)).transposed(1, 0)
+    now = _continued(encoder, rows, before)
     return _read(encoder, now).transposed(1, 0), _split(now.transposed(1, 0))
 
 
