@@ -435,6 +435,8 @@ def test_the_command(tmp_path: Path) -> None:
     entry = onnx.load(tmp_path / "out" / "encoder.onnx").metadata_props[0]
     assert (entry.key, json.loads(entry.value)) == ("eventvec", about)
     assert {"learned", "timing", "aggregates"} == about["parts"].keys()
+    assert about["stored_dim"] > 0
+    assert answer("export", tmp_path / "run", "-o", tmp_path / "whole.onnx", "--no-states")["stored_dim"] == 0
     shown = invoke("export", tmp_path / "run", "-o", tmp_path / "out" / "encoder.onnx")
     assert shown.exit_code == 0
     assert "numbers per vector" in shown.stdout
