@@ -142,6 +142,15 @@ def test_the_parts_beside_the_learned_one(components: int | None, within: int, t
     check(run, data.sequences, tmp_path)
 
 
+@pytest.mark.parametrize("options", [(0, 0, 0), (50, 0, 1), (2, 20, 5)], ids=str)
+@pytest.mark.parametrize("roles", [{}, {"categorical": ["code"]}, {"numeric": ["amount"]}], ids=str)
+def test_features_alone(roles: dict[str, list[str]], options: tuple[int, int, int], tmp_path: Path) -> None:
+    """Also without values to count, and without columns of a kind."""
+    data = ev.read(updates.table(), key="id", time="at", **roles)
+    run = replace(updates.untrained(), method=updates.Method(RunningHandcrafted(data.schema, *options)))
+    check(replace(run, schema=data.schema), data.sequences, tmp_path)
+
+
 def test_a_state_holds_sums_beyond_the_range_of_float32(tmp_path: Path) -> None:
     events = pl.DataFrame({"id": [1] * 6, "at": range(6), "code": ["a"] * 6, "amount": [3e38] * 6})
     data = ev.read(events, key="id", time="at", categorical=["code"], numeric=["amount"])
