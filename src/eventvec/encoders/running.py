@@ -84,7 +84,7 @@ class RunningHandcrafted(nn.Module):
         self.names = tuple(self._names())
         self.dim = len(self.names)
         columns = [Column(n := self.n_values(c), self.n_within(c), min(n, frequent)) for c in self.categorical]
-        self.places = places = Places(self.numeric, columns)
+        self.places = places = Places(self.numeric, columns, 1e6 if schema.clock else 1.0)
         n_moments = 1 + len(self.numeric) * (1 + places.within)
         self.sizes = (3 + len(columns) + places.within, places.n_added, 6 * n_moments)
         self.width = 3 * sum(self.sizes) + 2 * self.dim + 6 * max((column.slots for column in columns), default=0)
@@ -121,55 +121,54 @@ class RunningHandcrafted(nn.Module):
             before = torch.zeros(len(x), sum(self.sizes), dtype=torch.float64, device=x.device)
         old_latest, old_added, old_moments = before.split(self.sizes, 1)
         n, n_codes, rows, known = len(x), 3 + len(self.categorical), x.rows(), old_added[:, 0] > 0
-        head = x.steps() == 0
         time, *columns = x.select(self.reads)
-        ends = x.lengths.cumsum(0) - 1
-        first, last = at(time, ends + 1 - x.lengths), at(time, ends)
-        rest = (last - last.double().to(time.dtype)).double()  # of whole numbers beyond 2^53
-        since_before = first - (old_latest[:, 1].to(time.dtype) + old_latest[:, 2].to(time.dtype))
-        since_before = since_before.double().where(known, torch.nan)
-        gap = torch.where(head, since_before[rows], time.diff(prepend=time[:1]).double())
+        old_first, old_last, old_rest = old_latest[:, :3].unbind(1)
+        codes, old_codes = _side_by_side(columns[len(self.numeric) :], time), old_latest[:, 3:n_codes].long()
+        first, last, last_codes = time, time, codes
+        if not x.single:
+            ends = x.lengths.cumsum(0) - 1
+            first, last, last_codes = at(time, ends + 1 - x.lengths), at(time, ends), at(codes, ends)
+        since_before = (first - (old_last.to(time.dtype) + old_rest.to(time.dtype))).double().where(known, torch.nan)
+        gap, previous = since_before, old_codes
+        if not x.single:
+            head = x.steps() == 0
+            gap = torch.where(head, since_before[rows], time.diff(prepend=time[:1]).double())
+            previous = torch.where(head.unsqueeze(1), old_codes[rows], codes.roll(1, 0))
         numbers = torch.stack([gap, *columns[: len(self.numeric)]], 1)  # the gap's type is float64
-        codes = _side_by_side(columns[len(self.numeric) :], time)
-        previous = torch.where(head.unsqueeze(1), old_latest[:, 3:n_codes].long()[rows], codes.roll(1, 0))
-        starts = torch.where(known, old_latest[:, 0], first.double())
-        latest = torch.cat([torch.stack([starts, last.double(), rest], 1), at(codes, ends).double()], 1)
+        rounded = last.double()
+        rest = (last - rounded.to(time.dtype)).double()  # of whole numbers beyond 2^53
+        starts = torch.where(known, old_first, first.double())
+        latest = torch.cat([torch.stack([starts, rounded, rest], 1), last_codes], 1)
+        if not x.single:
+            latest = torch.where((x.lengths > 0).unsqueeze(1), latest, old_latest[:, :n_codes])
         added = self._added(rows, n, numbers, codes, previous)
         times, of_values = self._of_values(rows, n, time, numbers[:, 1:], codes, old_latest[:, n_codes:])
-        moments = torch.cat([_by_column(numbers, rows, n), *of_values], 1)
-        return torch.cat(
-            [
-                torch.where((x.lengths > 0).unsqueeze(1), latest, old_latest[:, :n_codes]),
-                *times,
-                old_added + added,
-                merged(old_moments.unflatten(1, (-1, 6)), moments).flatten(1),
-            ],
-            1,
-        )
+        new_moments = _of_one(numbers) if x.single else _by_column(numbers, rows, n)
+        new_moments = torch.cat([new_moments, *of_values], 1) if of_values else new_moments
+        moments = merged(old_moments.unflatten(1, (-1, 6)), new_moments)
+        return torch.cat([latest, *times, old_added + added, moments.flatten(1)], 1)
 
     def _added(self, rows: Tensor, n: int, numbers: Tensor, codes: Tensor, previous: Tensor) -> Tensor:
         """Return `(n, added)` counts and sums of the events of each row, from their gaps, numbers and codes."""
         places, width, (total, count) = self.places, self.places.n_added + 1, codes.shape
-        first_slots, last_slots, fixed, of_slots = (
-            part.to(rows.device) for part in (places.first_slots, places.last_slots, places.fixed, places.of_slots)
-        )
-        sums = torch.zeros(n * width, dtype=torch.float64, device=rows.device)
+        fixed, of_slots, device = places.fixed.to(rows.device), places.of_slots.to(rows.device), rows.device
+        sums = torch.zeros(n * width, dtype=torch.float64, device=device)
         step = max(BLOCK // (of_slots.shape[1] * count + len(fixed)), 1)
-        for at_ in range(0, total, step):  # which limits memory, and adds in the same order as all at once
-            some = slice(at_, at_ + step) if step < total else slice(None)
-            pair = (codes[some] != MISSING) & (previous[some] != MISSING)
-            one = numbers[some, :1] != 0  # the first event ever, whose gap is NaN, is counted too
-            values = torch.cat([torch.ones_like(one), one, pair, pair & (codes[some] == previous[some])], 1)
-            row = (rows[some] * width).unsqueeze(1)
-            sums.index_add_(0, (row + fixed).flatten(), values.double().flatten())
+        for begin in range(0, total, step):  # which limits memory, and adds in the same order as all at once
+            some = slice(begin, begin + step)
+            number, code, row = numbers[some], codes[some], (rows[some] * width).unsqueeze(1)
+            moved = number[:, :1] != 0  # the first event ever, whose gap is NaN, is counted too
+            marks = [torch.ones_like(moved), moved]
             if count:
-                present = numbers[some].isnan().logical_not_()
-                present[:, 0] = True
-                number = torch.where(present, numbers[some], 0)
-                number[:, 0] = 1
-                values = torch.cat([number, present[:, 1:]], 1).unsqueeze(1).expand(-1, count, -1)
-                slots = torch.minimum(codes[some], last_slots) + first_slots
+                pair = (code != MISSING) & (previous[some] != MISSING)
+                marks += [pair, pair & (code == previous[some])]
+                present = ~number[:, 1:].isnan()
+                ones = torch.ones_like(number[:, :1])
+                values = torch.cat([ones, number[:, 1:].nan_to_num(), present], 1)
+                values = values.unsqueeze(1).expand(-1, count, -1)
+                slots = torch.minimum(code, places.last_slots.to(device)) + places.first_slots.to(device)
                 sums.index_add_(0, (of_slots[slots] + row.unsqueeze(2)).flatten(), values.flatten())
+            sums.index_add_(0, (row + fixed).flatten(), torch.cat(marks, 1).double().flatten())
         return sums.view(n, width)[:, :-1]
 
     def _of_values(
@@ -193,32 +192,24 @@ class RunningHandcrafted(nn.Module):
 
     def _read(self, state: Tensor) -> Tensor:
         latest, added, moments = state.split(self.sizes, 1)
-        n_codes, places, scale = 3 + len(self.categorical), self.places, 1e6 if self.clock else 1.0
-        statistics = moments.unflatten(1, (-1, 6))
-        gap, numbers, deviations = statistics[:, 0], statistics[:, 1 : 1 + len(self.numeric)], deviation(statistics)
-        events, n = added[:, :2], added[:, :1]
-        gaps = torch.stack([gap[:, MEAN], deviations[:, 0], gap[:, HIGH], gap[:, LAST]], 1)
-        times = torch.cat([latest[:, 1:2] - latest[:, :1], gaps], 1) / scale
-        counts = numbers[..., COUNT]
-        numerators = _chosen(added, places.numerators)
-        start = torch.where(_chosen(added, places.within_counts) > 0, latest[:, n_codes:], latest[:, :1])
-        computed = torch.cat(
-            [
-                events,
-                times,
-                counts * numbers[..., MEAN],
-                (n - counts) / n.clamp(min=1),
-                numerators[:, : places.counts],
-                numerators / _chosen(added, places.denominators).clamp(min=1),
-                moments,
-                deviations,
-                _chosen(latest[:, 3:n_codes], places.code_columns) == places.codes.to(state.device),
-                (latest[:, 1:2] - start) / scale,
-            ],
-            1,
-        )
-        logs, others = signed_log(_chosen(computed, places.logs)), _chosen(computed, places.others)
-        return finite(_chosen(torch.cat([logs, others], 1), places.order))
+        places, statistics = self.places, moments.unflatten(1, (-1, 6))
+        parts = [added[:, :2], latest[:, 1:2] - latest[:, :1]]
+        if self.numeric:
+            numbers, n = statistics[:, 1 : 1 + len(self.numeric)], added[:, :1]
+            counts = numbers[..., COUNT]
+            parts += [counts * numbers[..., MEAN], (n - counts) / n.clamp(min=1)]
+        if self.categorical:
+            numerators, denominators, within = _chosen(added, places.chosen).split(places.n_chosen, 1)
+            codes = _chosen(latest, places.code_columns)
+            parts += [numerators[:, : places.counts], numerators / denominators.clamp(min=1)]
+            parts += [(codes == places.codes.to(state.device)).double()]
+        if places.within:
+            start = torch.where(within > 0, latest[:, -places.within :], latest[:, :1])
+            parts += [latest[:, 1:2] - start]
+        computed = torch.cat([*parts, moments, deviation(statistics)], 1)
+        logs, others = _chosen(computed, places.features).split(places.n_features, 1)
+        features = [signed_log(logs / places.units.to(state.device)), others]
+        return finite(_chosen(torch.cat(features, 1), places.order))
 
     def n_values(self, column: Categorical) -> int:
         """Return how many values of a column have features."""
@@ -265,6 +256,12 @@ def _side_by_side(codes: list[Tensor], time: Tensor) -> Tensor:
     return torch.stack(codes, 1).long() if codes else torch.zeros(len(time), 0, dtype=torch.int64, device=time.device)
 
 
+def _of_one(values: Tensor) -> Tensor:
+    """Return `(n, m, 6)` what `_by_column` does for rows of one event each."""
+    present, values = ~values.isnan(), values.nan_to_num()
+    return torch.stack([present.double(), values, torch.zeros_like(values), values, values, values], -1)
+
+
 def _by_column(values: Tensor, rows: Tensor, n: int) -> Tensor:
     """Return `(n, m, 6)` the statistics of the values `(total, m)` in each row."""
     m = values.shape[1]
@@ -279,7 +276,11 @@ def signed_log(values: Tensor) -> Tensor:
 
 def at(values: Tensor, index: Tensor) -> Tensor:
     """Return `values[index]`, where places outside are moved to the nearest one, and zeros if there are no values."""
-    return values[index.clamp(0, len(values) - 1)] if len(values) else values.new_zeros(*index.shape, *values.shape[1:])
+    return (
+        values[index.clamp(0, len(values) - 1)]
+        if values.shape[0]
+        else values.new_zeros(*index.shape, *values.shape[1:])
+    )
 
 
 def tally(events: Tensor, rows: Tensor, n: int) -> Tensor:
@@ -303,22 +304,22 @@ def statistics(values: Tensor, group: Tensor, groups: int) -> Tensor:
 
 def merged(first: Tensor, second: Tensor) -> Tensor:
     """Return `(..., 6)` the statistics of the values of `first` and then those of `second`; Chan et al. 1979."""
-    n, m = first[..., COUNT], second[..., COUNT]
-    weight = m / (n + m).clamp(min=1)
-    difference = second[..., MEAN] - first[..., MEAN]
+    (n, mean, norm, low, high, _), (m, mean_2, norm_2, low_2, high_2, last) = first.unbind(-1), second.unbind(-1)
+    total, difference = n + m, mean_2 - mean
+    weight = m / total.clamp(min=1)
     both = torch.stack(
         [
-            n + m,
-            first[..., MEAN] + difference * weight,
-            (first[..., NORM].square() + second[..., NORM].square() + difference.square() * n * weight).sqrt(),
-            torch.minimum(first[..., LOW], second[..., LOW]),
-            torch.maximum(first[..., HIGH], second[..., HIGH]),
-            second[..., LAST],
+            total,
+            mean + difference * weight,
+            (norm.square() + norm_2.square() + difference.square() * n * weight).sqrt(),
+            torch.minimum(low, low_2),
+            torch.maximum(high, high_2),
+            last,
         ],
         -1,
     )
-    either = torch.where((m > 0).unsqueeze(-1), second, first)
-    return torch.where(((n > 0) & (m > 0)).unsqueeze(-1), both, either)
+    there = second[..., :1] > 0
+    return torch.where((first[..., :1] > 0) & there, both, torch.where(there, second, first))
 
 
 def deviation(statistics: Tensor) -> Tensor:

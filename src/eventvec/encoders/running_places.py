@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 
 import torch
 from torch import Tensor
@@ -38,6 +38,7 @@ class Places:
     Args:
         numeric: The numeric columns.
         columns: The sizes of the categorical columns.
+        unit: By what times are divided.
 
     Attributes:
         first_slots: `(c,)` the first of each column's slots, when those of all columns stand side by side.
@@ -46,15 +47,17 @@ class Places:
             distinct times, then each column's pairs of values, and then the pairs of equal values.
         of_slots: `(slots, 1 + 2m)` places of the count of a slot, and of the sum and count of each numeric column in
             events with it; places behind all added numbers where a state has none.
-        numerators, denominators: `(q,)` places of added numbers whose quotients are features, counts of values first.
-        code_columns, codes: `(f,)` the categorical column, and the code, of each feature of the last event.
-        within_counts: `(w,)` places of the counts of the values with further statistics.
-        logs, others: Places of the features with and without a signed log in what `RunningHandcrafted` computes.
-        order: `(dim,)` the place of each feature in both, one behind the other.
+        chosen: Places of added numbers: numerators, of which the first `counts` count values, denominators, and the
+            counts of the values with further statistics. `n_chosen` has the three sizes.
+        code_columns, codes: `(f,)` the latest number, and the code, that each feature of the last event compares.
+        features: `(dim,)` places in what `RunningHandcrafted` computes, of features with a signed log and of those
+            without, of which `n_features` has the sizes.
+        units: By what the features with a signed log are divided before it.
+        order: `(dim,)` the place of each feature in `features`.
     """
 
-    def __init__(self, numeric: Sequence[Numeric], columns: Sequence[Column]) -> None:
-        self.m, self.columns = len(numeric), columns
+    def __init__(self, numeric: Sequence[Numeric], columns: Sequence[Column], unit: float) -> None:
+        self.m, self.columns, self.unit = len(numeric), columns, unit
         self.within = sum(column.within for column in columns)
         sizes = [2 + c.slots + 2 * self.m * (c.values - c.within) for c in columns]
         *self.firsts, self.n_added = accumulate(sizes, initial=2)
@@ -72,19 +75,15 @@ class Places:
 
     def _set_computed(self, numeric: Sequence[Numeric]) -> None:
         """Set what `RunningHandcrafted` needs to compute features from a state."""
-        self._set_quotients()
+        self._set_chosen()
         coded = [(i, FIRST + k) for i, column in enumerate(self.columns) for k in range(column.frequent)]
-        self.code_columns, self.codes = _places(i for i, _ in coded), _places(code for _, code in coded)
-        firsts = [first + 2 + FIRST for first in self.firsts]
-        self.within_counts = _places(
-            place
-            for column, first in zip(self.columns, firsts, strict=True)
-            for place in range(first, first + column.within)
-        )
+        self.code_columns, self.codes = _places(3 + i for i, _ in coded), _places(code for _, code in coded)
         features = list(self._features(numeric))
-        log, places = torch.tensor([is_log for _, is_log in features]), _places(place for place, _ in features)
-        self.logs, self.others = places[log], places[~log]
-        self.order = log.int().argsort(descending=True, stable=True).argsort()
+        places, log, timed = (torch.tensor(part) for part in zip(*features, strict=True))
+        order = log.int().argsort(descending=True, stable=True)
+        self.features, self.order, n_logs = places[order], order.argsort(), int(log.sum())
+        self.n_features = [n_logs, len(order) - n_logs]
+        self.units = torch.where(timed[order], self.unit, 1.0).double()[:n_logs]
 
     @property
     def counts(self) -> int:
@@ -100,50 +99,50 @@ class Places:
         places[FIRST + column.within : -1, 1 + _interleaved(self.m)] = of_numbers.T
         return places
 
-    def _set_quotients(self) -> None:
-        """Set numerators and denominators: shares, repeated values, and means of numbers with a value."""
-        shares, means = list[int](), list[tuple[int, int]]()
+    def _set_chosen(self) -> None:
+        """Set the places of numerators and denominators: shares, repeated values, and means of numbers with a value."""
+        shares, means, within = list[int](), list[tuple[int, int]](), list[int]()
         for column, first in zip(self.columns, self.firsts, strict=True):
             others, at = column.values - column.within, first + 2 + column.slots
             shares += range(first + 2, at - 1)
+            within += range(first + 2 + FIRST, first + 2 + FIRST + column.within)
             for k in range(self.m):
                 sums = range(at + 2 * k * others, at + (2 * k + 1) * others)
                 means += [(place, place + others) for place in sums]
-        self.numerators = _places([*shares, *(first + 1 for first in self.firsts), *(place for place, _ in means)])
-        self.denominators = _places([*[0] * len(shares), *self.firsts, *(place for _, place in means)])
+        numerators = [*shares, *(first + 1 for first in self.firsts), *(place for place, _ in means)]
+        denominators = [*[0] * len(shares), *self.firsts, *(place for _, place in means)]
+        self.chosen = _places([*numerators, *denominators, *within])
+        self.n_chosen = [len(numerators), len(denominators), len(within)]
 
-    def _features(self, numeric: Sequence[Numeric]) -> Iterator[tuple[int, bool]]:
-        """Yield, for each feature in order, its place in what is computed, and whether it has a signed log."""
-        m, q, c, s = self.m, len(self.numerators), len(self.columns), self.counts
-        sizes = [2, 5, m, m, s, q, 6 * (1 + m + m * self.within), 1 + m + m * self.within, len(self.codes), self.within]
-        parts = list(accumulate(sizes, initial=0))
-        _, _, total, absent, count, share, statistic, deviation, last, since = parts[:-1]
+    def _features(self, numeric: Sequence[Numeric]) -> Iterator[tuple[int, bool, bool]]:
+        """Yield, of each feature in order, the place in what is computed, and whether it has a log and is a time."""
+        m, q, c, s = self.m, self.n_chosen[0], len(self.columns), self.counts
+        sizes = [2, 1, m, m, s, q, len(self.codes), self.within, 6 * (1 + m + m * self.within)]
+        _, span, total, absent, count, share, last, since, statistic, deviation = accumulate(sizes, initial=0)
 
-        def levels(of: int, field: Numeric) -> Iterator[tuple[int, bool]]:
-            for place in (MEAN, None, LOW, HIGH, LAST):
-                yield (deviation + of if place is None else statistic + 6 * of + place), field.log
+        def levels(of: int) -> list[int]:
+            return [statistic + 6 * of + MEAN, deviation + of, *(statistic + 6 * of + i for i in (LOW, HIGH, LAST))]
 
-        yield from ((place, True) for place in range(7))
-        for k, field in enumerate(numeric):
-            yield statistic + 6 * (1 + k) + COUNT, True
-            yield total + k, True
-            yield from levels(1 + k, field)
-            yield absent + k, False
+        yield from ((place, True, False) for place in range(span))
+        yield from ((place, True, True) for place in (span, levels(0)[0], levels(0)[1], *levels(0)[3:]))
+        for k, field in enumerate(numeric, start=1):
+            yield from ((place, True, False) for place in (statistic + 6 * k + COUNT, total + k - 1))
+            yield from ((place, field.log, False) for place in levels(k))
+            yield absent + k - 1, False, False
         repeated, mean, inner = share + s, share + s + c, 1 + m
         for column in self.columns:
-            yield from ((share + place, False) for place in (MISSING, UNKNOWN))
-            yield repeated, False
             values = range(FIRST, FIRST + column.values)
-            yield from ((count + value, True) for value in values)
-            yield from ((share + value, False) for value in values)
+            yield from ((place, False, False) for place in (share + MISSING, share + UNKNOWN, repeated))
+            yield from ((count + value, True, False) for value in values)
+            yield from ((share + value, False, False) for value in values)
             for field in numeric:
-                of_values = [list(levels(inner + i, field)) for i in range(column.within)]
-                yield from (places[0] for places in of_values)
-                yield from ((mean + i, field.log) for i in range(column.values - column.within))
-                yield from (places[k] for k in range(1, 5) for places in of_values)
+                of_values = [levels(i) for i in range(inner, inner + column.within)]
+                means = range(mean, mean + column.values - column.within)
+                parts = [[places[k] for places in of_values] for k in range(5)]
+                yield from ((place, field.log, False) for place in (*parts[0], *means, *chain(*parts[1:])))
                 mean, inner = mean + column.values - column.within, inner + column.within
-            yield from ((last + i, False) for i in range(column.frequent))
-            yield from ((since + i, True) for i in range(column.within))
+            yield from ((last + i, False, False) for i in range(column.frequent))
+            yield from ((since + i, True, True) for i in range(column.within))
             share, count, repeated = share + column.slots - 1, count + column.slots - 1, repeated + 1
             last, since = last + column.frequent, since + column.within
 
