@@ -84,7 +84,7 @@ class Recurrent(OverEvents):
     def forward(self, x: Sequences) -> Tensor:
         """Return `(n, dim)`, one embedding per row."""
         pack, ends, pools = self._run(x, None, whole=False)
-        return self._embedding(ends[-1][0], pools).index_select(0, pack.ranks)
+        return pack.unpacked(self._embedding(ends[-1][0], pools))
 
     def state(self, x: Sequences, initial: Tensor | None = None) -> Tensor:
         """Return `(n, k)` the state after each row's last event, from initial states or the learned one.
@@ -93,7 +93,8 @@ class Recurrent(OverEvents):
         count, unless `read_out` is `last` alone.
         """
         pack, ends, pools = self._run(x, initial, whole=True)
-        return torch.cat([*(part for end in ends for part in end), *pools], 1).index_select(0, pack.ranks)
+        parts = [*(part for end in ends for part in end), *pools]
+        return pack.unpacked(torch.cat(parts, 1) if len(parts) > 1 else parts[0])
 
     @property
     def stored_dim(self) -> int:
@@ -132,7 +133,7 @@ class Recurrent(OverEvents):
     ) -> tuple[Pack, list[tuple[Tensor, ...]], list[Tensor]]:
         """Return the layout, each layer's last states (an LSTM's c if `whole`), and sums, maxima, counts of states."""
         pack = Pack.of(x.lengths)
-        first = self._first().expand(len(x), -1) if initial is None else initial.index_select(0, pack.order)
+        first = self._first().expand(len(x), -1) if initial is None else pack.packed(initial)
         stack, events, starts = self._stack(), self._look_up(x, pack), self._starts(first)
         if not self.pools:
             return pack, routing.ends(stack, events, starts, pack, whole), []
@@ -157,7 +158,7 @@ class Recurrent(OverEvents):
 
     def _look_up(self, x: Sequences, pack: Pack) -> Tensor:
         """Return `(total, events.dim)` the encoded events in the order of `pack`, with each event as a row."""
-        return self.events(single_events(x.columns, pack.positions(x.starts)))
+        return self.events(x if x.single else single_events(x.columns, pack.positions(x.starts)))
 
     def _stack(self) -> list[routing.Cell]:
         return [cell for cell in self.cells if isinstance(cell, nn.GRU | nn.LSTM)]
