@@ -85,6 +85,7 @@ class EventEncoder(nn.Module):
         self.widths = None if widths is None else dict(widths)
         self.categorical = tuple(column.name for column in schema.categorical)
         self.numeric = (*((schema.gap,) if "gap" in time else ()), *schema.numeric)
+        self.columns = (*self.categorical, *(column.name for column in self.numeric))
         self.periods = tuple(PERIODS[part] for part in time if part != "gap")
         self.embeddings, self.elements = (
             nn.ModuleList(code_embedding(column, width, (widths or {}).get(column.name)) for column in columns)
@@ -115,8 +116,9 @@ class EventEncoder(nn.Module):
     def forward(self, x: Sequences) -> Tensor:
         """Return `(total, dim)`, float32, in row order."""
         index = x.flat()
-        codes, raw = x.select(self.categorical), x.select([column.name for column in self.numeric])
-        parts = [_embedded(code, table) for code, table in zip(codes, self.embeddings, strict=True)]
+        columns = x.select(self.columns)
+        parts = [_embedded(code, table) for code, table in zip(columns, self.embeddings, strict=False)]
+        raw = columns[len(parts) :]
         for name, table in zip(self.bags, self.elements, strict=True):
             bags = x.columns[name][index]
             assert isinstance(bags, Sequences)
@@ -203,7 +205,7 @@ def code_embedding(column: Categorical, width: int = WIDTH, exactly: int | None 
 def _embedded(codes: Tensor, table: nn.Module) -> Tensor:
     """Return `(total, size)` the embedding of each code."""
     assert isinstance(table, nn.Embedding)
-    return torch.embedding(table.weight, codes.long())
+    return torch.embedding(table.weight, codes if codes.dtype == torch.int32 else codes.long())
 
 
 def _column(x: Sequences, name: str, index: Tensor) -> Tensor:

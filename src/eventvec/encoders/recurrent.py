@@ -165,12 +165,12 @@ class Recurrent(OverEvents):
 
     def _starts(self, state: Tensor) -> list[tuple[Tensor, ...]]:
         """Return the parts of each layer's state, `(n, state_dim)` each."""
-        cells = state[:, : len(self.start)].unflatten(1, (len(self.cells), self.parts, self.state_dim))
-        return [layer.unbind(1) for layer in cells.unbind(1)]
+        parts = state[:, : self.start.shape[0]].split(self.state_dim, 1)
+        return [parts[at : at + self.parts] for at in range(0, len(parts), self.parts)]
 
     def _pools(self, state: Tensor) -> list[Tensor]:
         """Return sum and maximum of states, `(n, state_dim)` each, and their count, `(n, 1)`."""
-        return list(state[:, len(self.start) :].split([self.state_dim, self.state_dim, 1], 1))
+        return list(state[:, self.start.shape[0] :].split([self.state_dim, self.state_dim, 1], 1))
 
     def _first(self) -> Tensor:
         """Return `(k,)` the state before any event."""

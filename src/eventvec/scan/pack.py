@@ -46,7 +46,7 @@ class Pack:
     @staticmethod
     def of(lengths: Tensor) -> Pack:
         """Return the layout of rows of these lengths, which are copied from the device once."""
-        n, host = len(lengths), on_host(lengths)
+        n, host = lengths.shape[0], on_host(lengths)
         if n == 1 or (n and bool((host == host[0]).all())):
             each = torch.arange(n, device=lengths.device)
             return Pack(each, each, lengths, [n] * int(host[0]))

@@ -60,7 +60,8 @@ def kernel_rows(cell: Cell, pack: Pack, whole: bool) -> list[tuple[int, int]] | 
         return None
     count = 1 if equal else min(1 + n // ROWS, CALLS)
     rows = [(n * i // count, n * (i + 1) // count) for i in range(count)]
-    padded = sum((end - first) * int(pack.lengths[first]) for first, end in rows)
+    lengths = [len(pack.sizes)] if equal else [int(pack.lengths[first]) for first, _ in rows]
+    padded = sum((end - first) * length for (first, end), length in zip(rows, lengths, strict=True))
     return rows if padded * cell.hidden_size <= LARGE else None
 
 
