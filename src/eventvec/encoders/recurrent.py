@@ -99,7 +99,7 @@ class Recurrent(OverEvents):
     @property
     def stored_dim(self) -> int:
         """The size k of what `state` returns."""
-        return len(self._first())
+        return self.start.shape[0] + (2 * self.state_dim + 1) * self.pools
 
     def states(self, x: Sequences, events: Tensor | None = None) -> Tensor:
         """Return `(total, state_dim)` the last layer's state after each event, from encoded events if given."""
