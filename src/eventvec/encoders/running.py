@@ -8,13 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.encoders.aggregates import by_blocks, finite
-from eventvec.encoders.running_places import COUNT as COUNT
-from eventvec.encoders.running_places import HIGH as HIGH
-from eventvec.encoders.running_places import LAST as LAST
-from eventvec.encoders.running_places import LOW as LOW
-from eventvec.encoders.running_places import MEAN as MEAN
-from eventvec.encoders.running_places import NORM as NORM
-from eventvec.encoders.running_places import Column, Places
+from eventvec.encoders.running_places import COUNT, MEAN, NORM, Column, Places
 from eventvec.options import at_least
 from eventvec.schema import FIRST, MISSING, Categorical, Schema
 from eventvec.sequences import BLOCK, Sequences

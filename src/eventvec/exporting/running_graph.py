@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from eventvec.encoders.compressed import FARTHEST, Compressed
-from eventvec.encoders.running import BEYOND, MEAN, RunningHandcrafted
+from eventvec.encoders.running import BEYOND, RunningHandcrafted
+from eventvec.encoders.running_places import MEAN
 from eventvec.exporting.flat_rows import FlatRows, cells
 from eventvec.exporting.graph import Value, concat, stack
 from eventvec.schema import FIRST, MISSING
