@@ -9,6 +9,7 @@
     bodies         requests and answers of a server
     measures       what a server counts
     limits         who may ask a server, how often, how much, and for how long
+    slow_heads     the time limit for the head of a request
     routes         the application of a server
     server         `serve`: the server, until the process is told to end
 """

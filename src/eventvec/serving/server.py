@@ -20,6 +20,7 @@ from eventvec.serving.limits import log, place_of, read_token
 from eventvec.serving.routes import application
 from eventvec.serving.serve_options import ServeOptions
 from eventvec.serving.session import open_state
+from eventvec.serving.slow_heads import SlowHeads
 
 if TYPE_CHECKING:
     from uvicorn import Server
@@ -49,17 +50,17 @@ def serve(run: Run, state: Path | str, *, ready: Callable[[str], None] = lambda 
     """
     chosen = gather(options, ServeOptions)
     uvicorn, token = need("uvicorn", "serve"), read_token(chosen.host)
-    need("fastapi", "serve")
-    need("prometheus_client", "serve")
+    for module in ("fastapi", "prometheus_client"):
+        need(module, "serve")
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
     check_continues(run)
-    with (
-        listening(chosen) as listener,
-        open_state(run, state, keep=chosen.keep, durability=chosen.durability) as session,
-    ):
+    heads, keep, durability = SlowHeads(chosen.seconds), chosen.keep, chosen.durability
+    with listening(chosen) as listener, open_state(run, state, keep=keep, durability=durability) as session:
         settings = uvicorn.Config(
-            application(session, chosen, token), http="h11", ws="none", lifespan="on", access_log=False,
-            log_config=None, server_header=False, proxy_headers=False, limit_concurrency=connections(chosen.waiting),
-            timeout_graceful_shutdown=int(2 * chosen.seconds) + 1,
+            heads.application(application(session, chosen, token)), http=heads.protocol(H11Protocol), ws="none",
+            lifespan="on", access_log=False, log_config=None, server_header=False, proxy_headers=False,
+            limit_concurrency=connections(chosen.waiting), timeout_graceful_shutdown=int(2 * chosen.seconds) + 1,
         )  # fmt: skip
         with logging_to_stderr(), ended_by_signals(server := uvicorn.Server(settings)):
             host, port = listener.getsockname()[:2]
