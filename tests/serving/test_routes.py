@@ -43,6 +43,10 @@ class Held:
     def __len__(self) -> int:
         return len(self.session)
 
+    @property
+    def positions(self) -> dict[str, str]:
+        return self.session.positions
+
 
 @pytest.fixture
 def session(tmp_path: Path) -> Any:
@@ -118,18 +122,20 @@ def test_a_push_that_fails_fails_alone_and_its_message_is_not_logged(
     assert FAULTY not in caplog.text + answers[2].text
 
 
-def test_a_push_that_takes_long_goes_on_and_is_applied_once(session: Held) -> None:
+def test_a_push_that_takes_long_counts_once_and_those_behind_it_are_left_out(session: Held) -> None:
     async def main() -> None:
         async with asking(session, seconds=0.05) as client:
-            answer = await push(client, "a")
-            assert (answer.status_code, "send the same request again" in answer.json()["detail"]) == (503, True)
+            for key in "abc":  # one has begun, and two wait behind it
+                answer = await push(client, key)
+                assert (answer.status_code, "send the same request again" in answer.json()["detail"]) == (503, True)
             session.goes_on.set()
             while (answer := await push(client, "a")).status_code == 503:
                 pass
             assert not answer.json()["applied"]
+            assert len(session) == 1
 
     asyncio.run(main())
-    assert len(session) == 1
+    assert session.sizes[0] == 1
 
 
 def test_what_waits_is_applied_at_the_end(session: Held) -> None:
@@ -139,9 +145,8 @@ def test_what_waits_is_applied_at_the_end(session: Held) -> None:
             await until(session.begun.is_set)
             pushes += [asyncio.ensure_future(push(client, key)) for key in "bcdef"]
             await waiting(client, 5)
-            for each in pushes:
-                each.cancel()
-        assert len(session) == 6
+        answers = await asyncio.gather(*pushes)
+        assert [answer.status_code for answer in answers] == [200] * 6
 
     asyncio.run(main())
     assert len(session) == 6

@@ -58,6 +58,7 @@ def test_events_come_back_as_vectors_and_are_applied_once(client: httpx.Client) 
     answer = client.post("/events", json=body).json()
     assert (answer["keys"], answer["applied"], answer["new"], answer["run"]) == (["a", "b"], True, 2, "3f2a")
     np.testing.assert_allclose(answer["vectors"], embedded(first), atol=1e-5)
+    assert client.get("/health").json()["positions"] == {"cards": "17-0"}
     again = client.post("/events", json=body).json()
     assert (again["vectors"], again["applied"]) == (answer["vectors"], False)
     after = client.post("/events", json={"events": second}).json()

@@ -70,6 +70,7 @@ class HealthAnswer(BaseModel):
     ready: bool
     run: str
     entities: int
+    positions: dict[str, str] = Field(description="How far each stream was read, by the pushes with a position.")
 
 
 class Refusal(BaseModel):

@@ -10,8 +10,9 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from queue import Empty, Queue
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from eventvec.errors import EventvecError
 from eventvec.serving.pushes import Push, Pushed
@@ -23,9 +24,16 @@ Result: TypeAlias = Pushed | EventvecError
 _Results: TypeAlias = Sequence[Result | Exception]
 
 
-class _Waiting(NamedTuple):
-    push: Push
+@dataclass
+class _Waiting:
+    """A push whose request waits for its result, or None once it does not, so that no memory is held."""
+
+    push: Push | None
     result: asyncio.Future[Result]
+
+    def leave(self, result: asyncio.Future[Result]) -> None:
+        """Let go of the push."""
+        self.push = None
 
 
 class MicroBatches:
@@ -67,11 +75,16 @@ class MicroBatches:
         return self._queue.qsize()
 
     def submit(self, push: Push) -> asyncio.Future[Result] | None:
-        """Return the future result of a push; None if the queue is full or closed. One event loop calls this."""
+        """Return the future result of a push; None if the queue is full or closed. One event loop calls this.
+
+        A push is left out if its result is cancelled before its turn comes.
+        """
         if self.full or not self.running:
             return None
         result: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._queue.put(_Waiting(push, result))
+        waiting = _Waiting(push, result)
+        result.add_done_callback(waiting.leave)
+        self._queue.put(waiting)
         return result
 
     def _run(self) -> None:
@@ -82,14 +95,15 @@ class MicroBatches:
                 while len(taken) < AT_ONCE and taken[-1] is not None:
                     taken.append(self._queue.get_nowait())
             goes_on = taken[-1] is not None
-            self._apply([each for each in taken if each is not None])
+            pairs = [(each.push, each.result) for each in taken if each is not None]
+            self._apply([(push, result) for push, result in pairs if push is not None])
 
-    def _apply(self, taken: list[_Waiting]) -> None:
+    def _apply(self, taken: list[tuple[Push, asyncio.Future[Result]]]) -> None:
         if not taken:
             return
         results: _Results
         try:
-            results = self._session.push_many([each.push for each in taken])
+            results = self._session.push_many([push for push, _ in taken])
         except EventvecError as error:  # of the store; nothing was applied
             results = [error] * len(taken)
         except Exception as error:
@@ -98,16 +112,17 @@ class MicroBatches:
                     self._apply([each])
                 return
             results = [error]
+        futures = [future for _, future in taken]
         with suppress(RuntimeError):  # the event loop has ended, and with it the requests
-            taken[0].result.get_loop().call_soon_threadsafe(_deliver, taken, results)
+            futures[0].get_loop().call_soon_threadsafe(_deliver, futures, results)
 
 
-def _deliver(taken: list[_Waiting], results: _Results) -> None:
+def _deliver(futures: Sequence[asyncio.Future[Result]], results: _Results) -> None:
     """Give each request its result, in the event loop."""
-    for each, result in zip(taken, results, strict=True):
-        if each.result.done():  # the client has gone
+    for future, result in zip(futures, results, strict=True):
+        if future.done():  # the request waits no longer
             continue
         if isinstance(result, Exception) and not isinstance(result, EventvecError):
-            each.result.set_exception(result)
+            future.set_exception(result)
         else:
-            each.result.set_result(result)
+            future.set_result(result)

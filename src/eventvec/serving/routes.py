@@ -96,8 +96,10 @@ def application(session: StateSession, options: ServeOptions, token: str | None 
             result = batches.submit(Push(body.events, body.batch_id, body.position, body.late))
         except EventvecError as error:
             raise refusal(error) from error
-        if result is None:
+        if result is None and batches.running:
             raise Refused(429, "too many pushes wait to be applied; send it again later", **AGAIN)
+        if result is None:
+            raise Refused(503, "the server is ending; send the same request to the next one", **AGAIN)
         pushed = await within(result, options.seconds)
         applied = len(body.events) - pushed.late if pushed.applied else 0
         measures.push(time.perf_counter() - began, applied, pushed.late if pushed.applied else 0)
@@ -132,7 +134,8 @@ def application(session: StateSession, options: ServeOptions, token: str | None 
     def health() -> Any:
         """Return whether the server applies events, and what it serves."""
         ready = batches.running
-        return answered({"ready": ready, "run": run, "entities": len(session)}, 200 if ready else 503)
+        about = {"ready": ready, "run": run, "entities": len(session), "positions": session.positions}
+        return answered(about, 200 if ready else 503)
 
     @app.get("/metrics", response_class=Response, responses=described(401))
     def metrics() -> Any:
@@ -143,15 +146,17 @@ def application(session: StateSession, options: ServeOptions, token: str | None 
 
 
 async def within(result: asyncio.Future[Result], seconds: float) -> Pushed:
-    """Return the result of a push, which goes on if it takes longer than some seconds.
+    """Return the result of a push; one that takes longer than some seconds goes on if it has begun.
 
     Raises:
         Refused: If the push is refused, or takes longer.
     """
     try:
-        pushed = await asyncio.wait_for(asyncio.shield(result), seconds)
+        pushed = await asyncio.wait_for(result, seconds)
     except TimeoutError:
-        sentence = f"the push was not applied within {seconds:g} seconds, but may be later; send the same request again"
+        sentence = (
+            f"the push was not applied within {seconds:g} seconds; send the same request again, which counts once"
+        )
         raise Refused(503, sentence, **AGAIN) from None
     except UnicodeError as error:
         raise Refused(422, "the events have text that is not Unicode") from error
