@@ -47,8 +47,8 @@ check: lint test wheel  ## what the continuous integration runs
 slow: $(VENV)/.slow  ## run the tests that take minutes; those of pages and databases need `make debian`
 	$(BIN)/python -m pytest -m slow
 
-debian:  ## as root on Debian: install the browser, the database and the Java that `make slow` starts
-	apt-get install --yes --quiet chromium chromium-driver postgresql openjdk-17-jre-headless
+debian:  ## as root on Debian: install the browser, the databases and the Java that `make slow` starts
+	apt-get install --yes --quiet chromium chromium-driver postgresql redis-server openjdk-17-jre-headless
 
 oldest: $(OLDEST)/.done  ## run the tests on the oldest versions that pyproject.toml admits, in .venv-oldest
 	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -n $(WORKERS) -p no:cacheprovider

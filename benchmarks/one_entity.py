@@ -1,17 +1,137 @@
-"""The time of one entity's embedding from a list of dictionaries, as a service computes it, beside a plain baseline.
+"""What a service waits for: the vector of one entity, after an event or from its whole history.
 
-The baseline is a pandas frame of the same list, aggregated as one writes it by hand. Both begin with the dictionaries.
+`push` begins with one event as a dictionary and ends with a vector whose state is on the disk. The loop is what one
+writes by hand for one model: look up the state, step, write the state and the event's name, commit. `history` begins
+with the events of one entity as dictionaries; its baseline is a pandas frame of them, aggregated by hand.
 """
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
+import torch
 
 import eventvec as ev
-from benchmarks.measure import alternate, options, ratio, show
+from benchmarks.measure import Row, alternate, options, ratio, show
+from eventvec.serving import Push, StateSession
+
+CODES = ("carrier", "origin", "dest", "hour", "weekday", "cancelled")
+NUMBERS = ("dep_delay", "arr_delay", "distance", "air_time")
+BATCH = "without waiting for the disk"
+LOOPS = ("loop by hand", f"loop by hand, {BATCH}")
+MICRO_BATCH = 100
+"""The number of single events that a busy service applies at once."""
+
+
+class Loop:
+    """A GRU by hand over one event at a time, with its states in sqlite; it accepts right events in order only."""
+
+    def __init__(self, path: Path, events: pl.DataFrame, dim: int, synchronous: str) -> None:
+        self.db = sqlite3.connect(path, isolation_level=None)
+        self.db.execute("PRAGMA journal_mode = WAL")
+        self.db.execute(f"PRAGMA synchronous = {synchronous}")
+        self.db.execute("CREATE TABLE states (key TEXT PRIMARY KEY, time TEXT, state BLOB) WITHOUT ROWID")
+        self.db.execute("CREATE TABLE pushed (name INTEGER PRIMARY KEY)")
+        values = {name: events[name].cast(pl.String).unique().drop_nulls().sort().to_list() for name in CODES}
+        self.places = {name: {value: place for place, value in enumerate(each, 1)} for name, each in values.items()}
+        self.tables = [torch.nn.Embedding(len(each) + 1, 16) for each in values.values()]
+        self.cell = torch.nn.GRUCell(16 * len(CODES) + len(NUMBERS), dim)
+        self.dim, self.count = dim, 0
+
+    def push(self, event: dict[str, Any]) -> np.ndarray[Any, Any]:
+        """Return the vector after an event."""
+        self.count += 1
+        key = event["tailnum"]
+        with torch.inference_mode():
+            self.db.execute("BEGIN IMMEDIATE")
+            row = self.db.execute("SELECT state FROM states WHERE key = ?", (key,)).fetchone()
+            state = (
+                torch.zeros(1, self.dim) if row is None else torch.frombuffer(bytearray(row[0]), dtype=torch.float32)
+            )
+            codes = [self.places[name].get(str(event[name]), 0) for name in CODES]
+            parts = [table.weight[code] for table, code in zip(self.tables, codes, strict=True)]
+            numbers = torch.tensor([event[name] or 0.0 for name in NUMBERS])
+            state = self.cell(torch.cat([*parts, numbers.abs().log1p()])[None], state.view(1, -1))
+            vector = state[0].numpy()
+            self.db.execute(
+                "INSERT OR REPLACE INTO states VALUES (?, ?, ?)", (key, str(event["time"]), vector.tobytes())
+            )
+            self.db.execute("INSERT INTO pushed VALUES (?)", (self.count,))
+            self.db.execute("COMMIT")
+        return vector
+
+
+def trained(data: ev.Dataset, dim: int, **options: Any) -> ev.Run:
+    """Return a run after one epoch: its speed does not depend on what it has learned."""
+    return ev.fit({"method": {"name": "coles"}, "encoder": {"name": "gru", "dim": dim}}, data, epochs=1, **options)
+
+
+def measured(functions: dict[str, Callable[[dict[str, Any]], object]], events: list[dict[str, Any]]) -> list[Row]:
+    """Return the milliseconds of each function, which take each event in turn, and the ratio to the loop's."""
+    seconds: dict[str, list[float]] = {name: [] for name in functions}
+    for event in events:
+        for name, function in functions.items():
+            start = time.perf_counter()
+            function(event)
+            seconds[name].append(time.perf_counter() - start)
+    rows: list[Row] = []
+    for name, each in seconds.items():
+        p50, p99 = (1e3 * float(np.quantile(each, q)) for q in (0.5, 0.99))
+        loop = np.median(seconds[LOOPS[BATCH in name]])
+        times_loop = float(np.median(each) / loop)
+        rows.append(
+            {"what": name, "p50, ms": p50, "p99, ms": p99, "times the loop": times_loop, "events a second": None}
+        )
+    return rows
+
+
+def pushes(small: bool) -> list[Row]:
+    """Return the time of a push beside the loop, and the events a second of micro-batches."""
+    frame, data = ev.datasets.flights_frames()[0].sort("time"), ev.datasets.flights()[0]
+    dim, before, count = (32, 500, 40) if small else (256, 3000, 1000)
+    rows = frame.head(before + 4 * MICRO_BATCH + 2 * count).to_dicts()
+    known, events, warm = rows[:before], rows[before : before + count], rows[before + count : before + 2 * count]
+    folder = Path(tempfile.mkdtemp(dir=".", prefix=".one-entity-"))  # on a disk, which temporary folders may not be
+    try:
+        loops = [Loop(folder / f"{mode}.db", frame, dim, mode) for mode in ("FULL", "NORMAL")]
+        runs = {"GRU": trained(data[:400], dim, beside=[]), "GRU and the default parts": trained(data[:400], dim)}
+        sessions: dict[str, StateSession] = {}
+        for name, run in runs.items():
+            sessions[f"push, {name}"] = ev.open_state(run, folder / f"{name}.db")
+            sessions[f"push, {name}, {BATCH}"] = ev.open_state(run, folder / f"{name}.b.db", durability="batch")
+        functions: dict[str, Callable[[dict[str, Any]], object]] = dict(
+            zip(LOOPS, (loop.push for loop in loops), strict=True)
+        )
+        functions |= {name: session.push for name, session in sessions.items()}
+        ev.update(runs["GRU"], known, folder / "update.db")
+        for session in sessions.values():
+            session.push(known)
+        functions["update"] = lambda event: ev.update(runs["GRU"], [event], folder / "update.db")
+        measured(functions, events[: count // 4])
+        table = measured(functions, events[count // 4 :])
+        for name in ("push, GRU", "push, GRU and the default parts"):
+            start, n = time.perf_counter(), 0
+            for place in range(0, len(warm), MICRO_BATCH):
+                n += len(sessions[name].push_many([Push(event) for event in warm[place : place + MICRO_BATCH]]))
+            speed = n / (time.perf_counter() - start)
+            table.append(
+                {"what": f"{name}, {MICRO_BATCH} at once", "p50, ms": None, "p99, ms": None, "times the loop": None,
+                 "events a second": speed}
+            )  # fmt: skip
+        for session in sessions.values():
+            session.close()
+    finally:
+        shutil.rmtree(folder)
+    return table
 
 
 def entity(events: pl.DataFrame, longest: int) -> list[dict[str, Any]]:
@@ -28,27 +148,33 @@ def aggregates(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.concat([numbers.stack(), counts])
 
 
-def main() -> None:
-    """Run the benchmark."""
-    parser = options(__doc__, "one_entity")
-    parsed = parser.parse_args()
+def histories(small: bool) -> list[Row]:
+    """Return the time of a vector from a whole history, beside aggregates by hand."""
     events, _ = ev.datasets.flights_frames()
-    some = events.filter(
-        pl.col("tailnum").is_in(events["tailnum"].unique().sort()[: 40 if parsed.small else 400].to_list())
-    )
+    some = events.filter(pl.col("tailnum").is_in(events["tailnum"].unique().sort()[: 40 if small else 400].to_list()))
     vectorizer = ev.EventVectorizer("tailnum", "time", epochs=1, progress=False).fit(some)
     rows = []
-    for longest in (10, 100) if parsed.small else (10, 100, 400):
+    for longest in (10, 100) if small else (10, 100, 400):
         history = entity(some, longest)
         functions = {
             "ours": lambda history=history: vectorizer.transform(history),
             "aggregates": lambda history=history: aggregates(history),
         }
-        seconds = alternate(functions, 3 if parsed.small else 50)
+        seconds = alternate(functions, 3 if small else 50)
         quotient, least, most = ratio(seconds["ours"], seconds["aggregates"])
         milliseconds = {f"{name}, ms": 1000 * sorted(times)[len(times) // 2] for name, times in seconds.items()}
         rows.append({"events": len(history), **milliseconds, "ratio": quotient, "least": least, "most": most})
-    show("one_entity", rows, {"small": parsed.small}, parsed.json)
+    return rows
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = options(__doc__, "one_entity")
+    parser.add_argument("what", nargs="?", choices=["push", "history"], default="push")
+    parsed = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = pushes(parsed.small) if parsed.what == "push" else histories(parsed.small)
+    show(f"one_entity {parsed.what}", rows, {"small": parsed.small, "threads": 1}, parsed.json)
 
 
 if __name__ == "__main__":

@@ -63,8 +63,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def small(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[dict[str, Any]]]:
     """Return a function that runs a benchmark in its small mode and returns the rows that it prints as JSON."""
 
-    def run(name: str) -> list[dict[str, Any]]:
-        monkeypatch.setattr(sys, "argv", [name, "--small", "--json"])
+    def run(name: str, *arguments: str) -> list[dict[str, Any]]:
+        monkeypatch.setattr(sys, "argv", [name, *arguments, "--small", "--json"])
         importlib.import_module(f"benchmarks.{name}").main()
         rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["rows"]
         return rows

@@ -36,7 +36,7 @@ from eventvec.runs import Run, card, features, load
 from eventvec.schema import Schema
 from eventvec.searching import Index, SentenceIndex, read_index, search
 from eventvec.sequences import Sequences, join, searchsorted, stack
-from eventvec.serving import open_state
+from eventvec.serving import Push, Pushed, StateSession, open_state
 from eventvec.shift import drift
 from eventvec.statistics import Estimate
 from eventvec.tables import Embeddings, Fitting, attach, read, read_embeddings, read_series, until, write
@@ -67,11 +67,14 @@ __all__ = [
     "Fitting",
     "Index",
     "Origin",
+    "Push",
+    "Pushed",
     "Run",
     "Schema",
     "SentenceIndex",
     "Sequences",
     "Shards",
+    "StateSession",
     "Updated",
     "as_of",
     "attach",

@@ -7,6 +7,14 @@ from typing import Any
 
 
 def test_one_entity_is_embedded_and_aggregated(small: Callable[..., list[dict[str, Any]]]) -> None:
-    rows = small("one_entity")
+    rows = small("one_entity", "history")
     assert [row["events"] for row in rows] == sorted({row["events"] for row in rows})
     assert all(row["ours, ms"] > 0 and row["ratio"] > 0 for row in rows)
+
+
+def test_an_event_is_pushed_beside_a_loop_by_hand(small: Callable[..., list[dict[str, Any]]]) -> None:
+    rows = small("one_entity")
+    timed = [row for row in rows if row["events a second"] is None]
+    assert [row["times the loop"] for row in timed[:2]] == [1, 1]
+    assert all(0 < row["p50, ms"] <= row["p99, ms"] for row in timed)
+    assert len(rows) - len(timed) == 2

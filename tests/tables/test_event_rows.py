@@ -6,6 +6,7 @@ import random
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 import torch
@@ -14,8 +15,10 @@ import eventvec as ev
 from eventvec.dataset import Dataset
 from eventvec.schema import Categorical, Numeric, Schema
 from eventvec.tables import keys
-from eventvec.tables.event_rows import EventRows
+from eventvec.tables.event_rows import EventRows, RowsOfBatches
+from eventvec.tables.hashing import fnv_of
 from eventvec.tables.sources import events_table
+from eventvec.updating.batch_identity import batch_identity, identities
 
 SHOP, HASHED = Categorical("shop", ("a", "5", "true", "")), Categorical("word", (), buckets=7)
 COLUMNS: dict[str, Any] = {"categorical": (SHOP, HASHED), "numeric": (Numeric("paid"), Numeric("n"))}
@@ -56,20 +59,28 @@ def slow(events: list[dict[str, Any]], by: Schema) -> Dataset:
 
 def check(events: list[dict[str, Any]], by: Schema) -> bool:
     """Compare a fast reading, if there is one, with the slow one."""
-    fast = EventRows(by).read(events)
+    fast = EventRows(by).read([events])
     if fast is None:
         return False
-    expected = slow(events, by)
-    assert fast.keys.to_pylist() == keys.texts(expected.keys).to_list()
-    assert (fast.notes, fast.schema.vocabulary) == (expected.notes, by.vocabulary)
-    assert fast.sequences.lengths.tolist() == expected.sequences.lengths.tolist()
-    assert fast.sequences.columns.keys() == expected.sequences.columns.keys()
+    same(fast, 0, events, by)
+    return True
+
+
+def same(fast: RowsOfBatches, batch: int, events: list[dict[str, Any]], by: Schema) -> None:
+    """Compare a batch that was read fast with the slow reading, and its identity with that of the batch alone."""
+    expected, (start, end) = slow(events, by), [0, *fast.ends][batch : batch + 2]
+    x = fast.x[start:end]
+    assert fast.keys[start:end] == keys.texts(expected.keys).to_list()
+    assert fast.notes[batch] == expected.notes
+    assert x.lengths.tolist() == expected.sequences.lengths.tolist()
+    assert x.columns.keys() == expected.sequences.columns.keys()
     for name in expected.sequences.columns:
-        one, other = fast.sequences.values(name), expected.sequences.values(name)
+        one, other = x.values(name), expected.sequences.values(name)
         assert one.dtype == other.dtype, name
         assert torch.equal(one.nan_to_num(-7.0), other.nan_to_num(-7.0)), name
         assert torch.equal(one.isnan(), other.isnan()), name
-    return True
+    hashes = np.array([fnv_of(key) for key in fast.keys], np.uint64)
+    assert identities(fast.x, hashes, by, fast.ends)[batch] == batch_identity(expected)
 
 
 @pytest.mark.parametrize("kind", TIMES)
@@ -95,7 +106,24 @@ def test_each_value_is_read_alike_or_left_to_read() -> None:
         ["1"], [1e39], [float("inf")], [2**70], [3, 2.0, 1], [2**62], [True],
     ]  # fmt: skip
     missing = {name: value for name, value in plain.items() if name != "shop"}
-    assert EventRows(by).read([plain, missing]) is None
-    assert EventRows(by).read([]) is None
+    assert EventRows(by).read([[plain, missing]]) is None
+    assert EventRows(by).read([[plain], []]) is None
     assert check([{**plain, "further": "column"}], by)
-    assert EventRows(Schema("id", "at", "integer", ties="canonical")).read([plain]) is None
+    assert EventRows(Schema("id", "at", "integer", ties="canonical")).read([[plain]]) is None
+
+
+def test_batches_that_are_read_together_are_those_that_are_read_alone() -> None:
+    rng, by = random.Random(1), schema("timestamp")
+    for _ in range(20):
+        batches = [
+            [
+                {"id": rng.choice([1, 5, 12]), "at": rng.choice(MOMENTS), "shop": rng.choice(["a", "b", None]),
+                 "word": rng.choice("xy"), "paid": rng.choice([1.5, None]), "n": rng.randint(0, 3)}
+                for _ in range(rng.randint(1, 5))
+            ]
+            for _ in range(rng.randint(2, 6))
+        ]  # fmt: skip
+        fast = EventRows(by).read(batches)
+        assert fast is not None
+        for place, events in enumerate(batches):
+            same(fast, place, events, by)

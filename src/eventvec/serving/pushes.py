@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+
+import numpy as np
 
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, DataError, EventvecError
 from eventvec.options import one_of
 from eventvec.runs import Run
-from eventvec.sequences import Array
+from eventvec.sequences import Array, Sequences
 from eventvec.tables.event_rows import EventRows
-from eventvec.updating.batch_identity import batch_identity
+from eventvec.tables.hashing import fnv_of
+from eventvec.updating.batch_identity import batch_identity, identities
 from eventvec.updating.batches import in_key_order
 from eventvec.updating.store import ROWS
 
@@ -73,6 +77,13 @@ class Pushed(NamedTuple):
         new: The number of entities that were new to the store.
         late: The number of events that were left out because they were late.
         notes: Sentences about what was counted, such as values outside the vocabulary.
+
+    Example:
+        >>> import eventvec as ev
+        >>> with ev.open_state(ev.load("run"), "state.db") as session:  # doctest: +SKIP
+        ...     pushed = session.push({"card": 7, "day": 3})
+        >>> pushed.keys, pushed.vectors.shape, pushed.applied  # doctest: +SKIP
+        (['7'], (1, 128), True)
     """
 
     keys: list[str]
@@ -87,29 +98,48 @@ class ReadPush(NamedTuple):
     """A push whose events have been read.
 
     Args:
-        data: Its entities, in the order of `names`, the canonical texts of their keys.
+        x: Its entities, in the order of `names`, the canonical texts of their keys.
+        identity: What `update` would know the batch by.
+        notes: Sentences about its events.
     """
 
     push: Push
-    data: Dataset
+    x: Sequences
     names: list[str]
     identity: str
+    notes: tuple[str, ...]
 
-    @staticmethod
-    def of(push: Push, run: Run, rows: EventRows) -> ReadPush | EventvecError:
-        """Return a push with its events as a data set, or why they cannot be used."""
-        events = [push.events] if isinstance(push.events, Mapping) else push.events
-        try:
-            data = None if isinstance(events, Dataset) else rows.read(events)
-            if data is not None:
-                return ReadPush(push, data, data.keys.to_pylist(), batch_identity(data))
-            full = run.read(events if isinstance(events, Dataset) else list(events)).to("cpu")
-            data, names = in_key_order(full[full.sequences.lengths > 0])
-            if not names:
-                raise DataError("the push has no events; at least one is needed")
-            return ReadPush(push, data, names, batch_identity(data))
-        except EventvecError as error:
-            return error
+
+def read_pushes(pushes: Sequence[Push], run: Run, rows: EventRows) -> list[ReadPush | EventvecError]:
+    """Return pushes with their events as rows, or why they cannot be used; all at once where they are plain."""
+    if not pushes:
+        return []
+    events = [[push.events] if isinstance(push.events, Mapping) else push.events for push in pushes]
+    plain = [each for each in events if not isinstance(each, Dataset)]
+    read = rows.read(plain) if len(plain) == len(events) else None
+    if read is None:
+        return [
+            (read_pushes([push], run, rows) if len(pushes) > 1 else [_read_whole(push, each, run)])[0]
+            for push, each in zip(pushes, events, strict=True)
+        ]
+    hashes = np.array([fnv_of(key) for key in read.keys], np.uint64)
+    known = identities(read.x, hashes, run.schema, read.ends)
+    return [
+        ReadPush(push, read.x if len(pushes) == 1 else read.x[a:b], read.keys[a:b], identity, notes)
+        for push, (a, b), identity, notes in zip(pushes, pairwise([0, *read.ends]), known, read.notes, strict=True)
+    ]
+
+
+def _read_whole(push: Push, events: Dataset | Sequence[Mapping[str, Any]], run: Run) -> ReadPush | EventvecError:
+    """Return a push as `update` reads a batch."""
+    try:
+        full = run.read(events if isinstance(events, Dataset) else list(events)).to("cpu")
+        data, names = in_key_order(full[full.sequences.lengths > 0])
+        if not names:
+            raise DataError("the push has no events; at least one is needed")
+        return ReadPush(push, replace(data.sequences, static={}), names, batch_identity(data), data.notes)
+    except EventvecError as error:
+        return error
 
 
 def in_groups(reads: Iterable[tuple[T, ReadPush]]) -> Iterator[list[tuple[T, ReadPush]]]:

@@ -30,7 +30,7 @@ from eventvec.predicting.prediction import label_columns
 from eventvec.runs import Run, check_run
 from eventvec.schema import KNOWN, Schema, Text
 from eventvec.sequences import Array, Sequences, Values, stack
-from eventvec.serving.pushes import Events, Late, Push, Pushed, ReadPush, in_groups
+from eventvec.serving.pushes import Events, Late, Push, Pushed, ReadPush, in_groups, read_pushes
 from eventvec.tables import keys
 from eventvec.tables.event_rows import EventRows
 from eventvec.updating.batches import advance, applied_before, time_type
@@ -92,6 +92,12 @@ class StateSession:
 
     Threads may share a session: pushes wait for one another, and reading does not wait for pushes. Close it at the end,
     or use it in a `with` block.
+
+    Example:
+        >>> import eventvec as ev
+        >>> session = ev.open_state(ev.load("run"), "state.db")  # doctest: +SKIP
+        >>> session.push({"card": 7, "day": 3}).vectors.shape, session.vector(7).shape  # doctest: +SKIP
+        ((1, 128), (128,))
     """
 
     def __init__(self, run: Run, state: Path, keep: int | None, durability: Durability, read_only: bool) -> None:
@@ -159,7 +165,7 @@ class StateSession:
         """
         if self.read_only:
             raise ConfigError("the session was opened with read_only=True, and applies no events")
-        read = [ReadPush.of(push, self.run, self._rows) for push in pushes]
+        read = read_pushes(pushes, self.run, self._rows)
         results: dict[int, Pushed | EventvecError] = {
             place: each for place, each in enumerate(read) if isinstance(each, EventvecError)
         }
@@ -167,8 +173,9 @@ class StateSession:
         with self._using(self._writing), exact_cudnn(), self._writer.writing():
             for group in in_groups(waiting):
                 self._apply(group, results)
-            for _, each in waiting:
-                if each.push.position is not None:
+            for place, each in waiting:
+                result = results[place]
+                if each.push.position is not None and isinstance(result, Pushed) and result.applied:
                     self._writer.set_positions(each.push.position)
             if self.keep is not None and self._newest is not None:
                 self._writer.prune(self._newest, self.keep)
@@ -293,7 +300,8 @@ class StateSession:
         batch = self._writer.batch(read.push.name, read.identity)
         if batch is None:
             return None
-        before = applied_before(self.run, self._writer, batch, read.data, read.identity, self._states)
+        data = Dataset(pa.array(read.names, pa.string()), read.x, self.run.schema, read.notes)
+        before = applied_before(self.run, self._writer, batch, data, read.identity, self._states)
         z = before.embeddings
         return Pushed(keys.texts(z.keys).to_list(), z.values, False, before.new, before.late, before.notes)
 
@@ -301,7 +309,7 @@ class StateSession:
         """Write the next state of each entity, and return the results; those of late events are errors."""
         store, names = self._writer, [name for each in reads for name in each.names]
         ends = np.cumsum([len(each.names) for each in reads])
-        x = reads[0].data.sequences if len(reads) == 1 else stack(*(each.data.sequences for each in reads))
+        x = reads[0].x if len(reads) == 1 else stack(*(each.x for each in reads))
         data = Dataset(pa.array(names, pa.string()), x, self.run.schema)
         before = store.facts(names, time_type(self.run.schema))
         planned = plan(data, before, "drop", _no_history, _no_error)
@@ -318,7 +326,7 @@ class StateSession:
             start, name = end - len(each.names), each.push.name
             new = int((before.version[start:end] < 0).sum())
             self._newest = store.finish(name, each.identity, first + start, end - start, new, n_late)
-            notes = (*each.data.notes, *([f"{n_late:,} late events were left out"] if n_late else []))
+            notes = (*each.notes, *([f"{n_late:,} late events were left out"] if n_late else []))
             results.append(Pushed(each.names, vectors[start:end].numpy(), True, new, n_late, notes))
         return results
 

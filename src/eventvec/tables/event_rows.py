@@ -7,16 +7,15 @@ columns, other formats of time or values that have to be refused, is left to `Ru
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import torch
 
-from eventvec.dataset import Dataset
 from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Schema
 from eventvec.sequences import Array, Sequences
 from eventvec.tables.coding import unknown_note
@@ -34,6 +33,22 @@ class NotPlainError(Exception):
     """Some values are of no plain type."""
 
 
+class RowsOfBatches(NamedTuple):
+    """The rows of batches of events, one batch after the other, and each in order of the texts of its keys.
+
+    Args:
+        x: `n` rows, one for each entity of a batch.
+        keys: `n` canonical texts of keys.
+        ends: The first row after each batch.
+        notes: Sentences about each batch.
+    """
+
+    x: Sequences
+    keys: list[str]
+    ends: list[int]
+    notes: list[tuple[str, ...]]
+
+
 class EventRows:
     """A reader of events as dictionaries by a fitted schema.
 
@@ -43,8 +58,8 @@ class EventRows:
     Example:
         >>> schema = Schema("card", "day", "integer", categorical=(Categorical("shop", ("bakery",)),))
         >>> events = [{"card": 7, "day": 3, "shop": "bakery"}, {"card": 7, "day": 5, "shop": None}]
-        >>> data = EventRows(schema).read(events)
-        >>> data.keys.to_pylist(), data.sequences.values("gap").tolist(), data.sequences.values("shop").tolist()
+        >>> read = EventRows(schema).read([events])
+        >>> read.keys, read.x.values("gap").tolist(), read.x.values("shop").tolist()
         (['7'], [nan, 2.0], [2, 0])
     """
 
@@ -62,39 +77,43 @@ class EventRows:
             places = {value: place for place, value in enumerate(field.values, FIRST)}
             self._codes[field.name] = partial(_codes, field, places)
 
-    def read(self, events: Events) -> Dataset | None:
-        """Return events with one row per entity, in order of the canonical text of their keys, which is the key.
+    def read(self, batches: Sequence[Events]) -> RowsOfBatches | None:
+        """Return the rows of batches of events, one batch after the other.
 
         Returns:
             None if some of them cannot be read here.
         """
-        if not self._plain or not events:
+        if not self._plain or not all(batches):
             return None
         try:
-            return self._read(events)
+            return self._read(batches)
         except (NotPlainError, KeyError, TypeError, OverflowError):
             return None
 
-    def _read(self, events: Events) -> Dataset:
-        schema = self.schema
+    def _read(self, batches: Sequence[Events]) -> RowsOfBatches:
+        schema, sizes = self.schema, [len(batch) for batch in batches]
+        events = batches[0] if len(batches) == 1 else [event for batch in batches for event in batch]
         texts = _keys([event[schema.key] for event in events])
         times = self._times([event[schema.time] for event in events])
         columns = {name: codes([event[name] for event in events]) for name, codes in self._codes.items()}
         columns |= {field.name: _numbers([event[field.name] for event in events]) for field in schema.numeric}
-        total, heads = len(events), [0]
+        total, heads, of = len(events), [0], np.repeat(np.arange(len(sizes)), sizes).tolist()
         if total > 1:
-            order = sorted(range(total), key=lambda place: (texts[place], times[place]))
+            order = sorted(range(total), key=lambda place: (of[place], texts[place], times[place]))
             texts, times = [texts[place] for place in order], times[order]
             columns = {name: values[order] for name, values in columns.items()}
-            heads += [place for place in range(1, total) if texts[place] != texts[place - 1]]
-        notes: list[str] = []
+            changes = [of[place] != of[place - 1] or texts[place] != texts[place - 1] for place in range(1, total)]
+            heads += [place for place, differs in enumerate(changes, 1) if differs]
+        notes: list[tuple[str, ...]] = [()] * len(sizes)
         for field in schema.categorical:
-            notes += unknown_note(field.name, int((columns[field.name] == UNKNOWN).sum()), total, "events")
+            for batch, count in Counter(of[place] for place in np.flatnonzero(columns[field.name] == UNKNOWN)).items():
+                notes[batch] += unknown_note(field.name, count, sizes[batch], "events")
         columns = {"time": times, "gap": intervals(times, np.array(heads), schema.clock), **columns}
         starts = torch.tensor(heads)
         lengths = torch.tensor([*heads[1:], total]) - starts
         x = Sequences({name: torch.from_numpy(values) for name, values in columns.items()}, starts, lengths)
-        return Dataset(pa.array([texts[place] for place in heads], pa.string()), x, schema, tuple(notes))
+        ends = np.bincount([of[place] for place in heads], minlength=len(sizes)).cumsum()
+        return RowsOfBatches(x, [texts[place] for place in heads], ends.tolist(), notes)
 
 
 def _keys(values: list[Any]) -> list[str]:

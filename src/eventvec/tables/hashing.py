@@ -20,7 +20,6 @@ def buckets_of(text: pl.Series, buckets: int) -> Array:
     return (mix(fnv(text)) % np.uint64(buckets)).astype(np.int64)
 
 
-@lru_cache(1 << 16)
 def bucket_of(text: str, buckets: int) -> int:
     """Return the bucket of a text, as `buckets_of` does of many.
 
@@ -28,7 +27,7 @@ def bucket_of(text: str, buckets: int) -> int:
         >>> [bucket_of("tea", 5)] == buckets_of(pl.Series(["tea"]), 5).tolist()
         True
     """
-    return int(buckets_of(pl.Series([text]), buckets)[0])
+    return int(mix(np.array([fnv_of(text)], np.uint64))[0]) % buckets
 
 
 def mix(values: Array) -> Array:
@@ -37,6 +36,20 @@ def mix(values: Array) -> Array:
         values = (values ^ (values >> np.uint64(shift))) * np.uint64(factor)
     mixed: Array = values ^ (values >> np.uint64(31))
     return mixed
+
+
+@lru_cache(1 << 16)
+def fnv_of(text: str) -> int:
+    """Return the hash of one text, as `fnv` does of many.
+
+    Example:
+        >>> [fnv_of("tea")] == fnv(pl.Series(["tea"])).tolist()
+        True
+    """
+    digest, prime = int(FNV_OFFSET), int(FNV_PRIME)
+    for byte in text.encode():
+        digest = ((digest ^ byte) * prime) & 0xFFFFFFFFFFFFFFFF
+    return digest
 
 
 def fnv(text: pl.Series) -> Array:

@@ -6,12 +6,15 @@ import hashlib
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from eventvec.dataset import Dataset
+from eventvec.schema import Schema
 from eventvec.sequences import Array, Sequences
 from eventvec.tables.hashing import mix
 from eventvec.tables.keys import key_hashes
@@ -33,23 +36,57 @@ def batch_identity(data: Dataset, folder: Path | str | None = None) -> str:
         folder: Where temporary files are written, 16 bytes for each event of a batch of more than `IN_MEMORY`; the
             system's folder by default.
     """
-    x, names = data.sequences.to("cpu"), ["time", *sorted(f.name for f in (*data.schema.fields, *data.schema.nested))]
+    x, names = data.sequences.to("cpu"), _columns(data.schema)
     keys = key_hashes(data.keys)
-    digest = hashlib.blake2b(repr((x.total, names)).encode(), digest_size=16)
-    for part in _sorted((_hashes(x[block], keys[block], names) for block in x.blocks()), x.total, folder):
+    parts = (_hashes(x[block], keys[block], names) for block in x.blocks(per_event=len(names)))
+    return _digest(x.total, names, _sorted(parts, x.total, folder))
+
+
+def identities(x: Sequences, keys: Array, schema: Schema, ends: Sequence[int]) -> list[str]:
+    """Return what `batch_identity` returns of each of several batches, of few events each.
+
+    Args:
+        x: The rows of one batch after the other, on the CPU.
+        keys: `(n,)` uint64 the hash of the key of each row, see `keys.key_hashes`.
+        schema: The schema of the rows.
+        ends: The first row after each batch.
+    """
+    names = _columns(schema)
+    hashes, events = _hashes(x, keys, names), np.append(0, x.lengths.cumsum(0).numpy())[[0, *ends]].tolist()
+    return [_digest(b - a, names, [_in_order(hashes[a:b])]) for a, b in pairwise(events)]
+
+
+def _columns(schema: Schema) -> list[str]:
+    """Return the columns that make up an event."""
+    return ["time", *sorted(field.name for field in (*schema.fields, *schema.nested))]
+
+
+def _digest(total: int, names: list[str], parts: Iterable[Array]) -> str:
+    """Return the digest of the sorted hashes of a batch's events."""
+    digest = hashlib.blake2b(repr((total, names)).encode(), digest_size=16)
+    for part in parts:
         digest.update(np.ascontiguousarray(part, "<u8").data)
     return digest.hexdigest()
 
 
 def _hashes(x: Sequences, keys: Array, names: Sequence[str]) -> Array:
-    """Return `(total, 2)` two hashes of each event."""
-    index, rows, seeds = x.flat(), x.rows().numpy(), np.array(SEEDS, np.uint64)[:, None]
-    hashes = mix(keys ^ seeds)[:, rows]
+    """Return `(total, 2)` two hashes of each event: of the sum of hashes of its key and of its value in each column."""
+    index, rows = x.flat(), x.rows().numpy()
+    bits = np.empty((1 + len(names), 1, x.total), np.uint64)
+    bits[0] = keys[rows]
+    kinds: dict[torch.dtype, list[tuple[int, Tensor]]] = {}
     for place, name in enumerate(names, 1):
         values = x.columns[name][index]
-        bits = _bits(values.numpy()) if isinstance(values, Tensor) else row_hashes(values)
-        hashes = mix(hashes ^ mix((bits + np.uint64(place)) ^ seeds))
-    return np.ascontiguousarray(hashes.T)
+        if isinstance(values, Tensor):
+            kinds.setdefault(values.dtype, []).append((place, values))
+        else:
+            bits[place] = row_hashes(values)
+    for alike in kinds.values():  # the columns of a type at once
+        numbers = torch.stack([values for _, values in alike]).numpy()
+        bits[[place for place, _ in alike], 0] = _bits(numbers)
+    places = mix(np.arange(len(bits), dtype=np.uint64))[:, None, None]  # a value counts for its column alone
+    mixed: Array = mix(mix((bits ^ places) ^ np.array(SEEDS, np.uint64)[:, None]).sum(0))
+    return mixed.T
 
 
 def _sorted(parts: Iterable[Array], total: int, folder: Path | str | None) -> Iterator[Array]:
@@ -75,7 +112,7 @@ def _in_order(hashes: Array) -> Array:
 
 
 def _bits(values: Array) -> Array:
-    """Return `(events,)` uint64, equal for equal values; NaN equals NaN, and -0.0 equals 0.0."""
+    """Return uint64 of the same shape, equal for equal values; NaN equals NaN, and -0.0 equals 0.0."""
     if values.dtype.kind == "f":
         exact = values.astype(np.float64) + 0.0
         return np.where(np.isnan(exact), np.nan, exact).view(np.uint64)

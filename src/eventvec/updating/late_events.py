@@ -55,7 +55,9 @@ def plan(
     x, known = data.sequences, before.version >= 0
     row, time = x.rows().numpy(), x.values("time").numpy()
     seen, last = known[row], before.last_time[row]
-    n_late, n_at = (np.bincount(row[seen & each], minlength=len(x)) for each in (time < last, time == last))
+    n_late = n_at = np.zeros(len(x), np.int64)
+    if (behind := seen & (time <= last)).any():
+        n_late, n_at = (np.bincount(row[behind & each], minlength=len(x)) for each in (time < last, time == last))
     version, events, dropped, notes = before.version, before.events, before.dropped, tuple[str, ...]()
     if n_late.any():
         count = f"{int(n_late.sum()):,} of {x.total:,} events are older than the state of their entity"

@@ -1,0 +1,77 @@
+"""The programs of the page about serving, with real servers."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import eventvec as ev
+import redis_server
+from test_docs import ROOT, blocks, text
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_consumer_of_redis_applies_each_entry_once_however_it_is_killed(tmp_path: Path) -> None:
+    rng = random.Random(0)
+    events = [
+        {"card": rng.randrange(20), "when": place // 3, "amount": rng.choice([1.0, 2.0])} for place in range(3000)
+    ]
+    table = pl.DataFrame(events)
+    run = ev.fit("coles", ev.read(table, key="card", time="when", numeric=["amount"]), epochs=1, out=tmp_path / "run")
+    (tmp_path / "consume.py").write_text(blocks(text("docs/serving.md"), "python")[1])
+    with redis_server.running() as client:
+        address = f"redis://127.0.0.1:{client.connection_pool.connection_kwargs['port']}/0"
+
+        def start() -> subprocess.Popen[bytes]:
+            environment = {**os.environ, "EVENTVEC_REDIS": address, "PYTHONPATH": str(ROOT / "src")}
+            return subprocess.Popen([sys.executable, "consume.py"], cwd=tmp_path, env=environment)
+
+        for place, event in enumerate(events):
+            if place == 1500:
+                client.xadd("cards", {"event": json.dumps({**event, "amount": "much"})})
+            client.xadd("cards", {"event": json.dumps(event)})
+        last = client.xinfo_stream("cards")["last-generated-id"].decode()
+        for entries in (200, 900, 1600, 3001):
+            consumer = start()
+            wait_for(lambda count=entries: read(tmp_path, run) >= count)
+            consumer.send_signal(signal.SIGKILL)
+            consumer.wait()
+        with ev.open_state(run, tmp_path / "state.db") as session:
+            assert session.positions == {"cards": last}
+            for row, key in enumerate((z := run.embed(table)).keys.to_pylist()):
+                assert np.allclose(session.vector(key), z.values[row], atol=1e-5)
+            count = session._reader.db.execute("SELECT sum(events) FROM entities").fetchone()[0]
+            assert count == len(events)
+        assert {entry[b"place"] for _, entry in client.xrange("cards:refused")} == {
+            client.xrange("cards", count=1501)[-1][0]
+        }
+        assert len(client.keys(f"vector:{run.id}:*")) == 20
+
+
+def read(folder: Path, run: ev.Run) -> int:
+    """Return the number of events that the store has counted."""
+    if not (folder / "state.db").exists():
+        return 0
+    with ev.open_state(run, folder / "state.db", read_only=True) as session:
+        count = session._reader.db.execute("SELECT coalesce(sum(events), 0) FROM entities").fetchone()[0]
+        refused = 1 if count > 1500 else 0
+        return int(count) + refused
+
+
+def wait_for(condition: Any, seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "the consumer did not come so far in time"
+        time.sleep(0.05)
