@@ -15,6 +15,7 @@ import os
 import time
 import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -215,6 +216,7 @@ def _busy(detail: str) -> Refused:
     return Refused(429, detail, **{"retry-after": "1"})
 
 
+@lru_cache(100)
 def _names_loopback(host: str) -> bool:
     """Return whether the header Host names this machine, so that no page of another site can ask by a name of its own.
 

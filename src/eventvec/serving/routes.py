@@ -45,6 +45,8 @@ CODES = {
     501: "The run predicts no label.",
     503: "The store cannot be used now, or the push takes too long; send the same request again.",
 }
+SILENT = dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
+"""What FastAPI records for OpenTelemetry: nothing, because a path may have a key. Old versions ignore it."""
 AGAIN = {"retry-after": "1"}
 
 
@@ -72,7 +74,7 @@ def application(session: StateSession, options: ServeOptions, token: str | None 
 
     app: FastAPI = fastapi.FastAPI(
         title="eventvec", summary="An event in, a vector out.", version=versions()["eventvec"], lifespan=lifespan,
-        redoc_url=None, docs_url="/docs", swagger_ui_oauth2_redirect_url=None,
+        redoc_url=None, docs_url="/docs", swagger_ui_oauth2_redirect_url=None, telemetry=SILENT,
     )  # fmt: skip
     app.add_middleware(Limits, options=options, token=token, full=lambda: batches.full, measure=measures.request)
 
