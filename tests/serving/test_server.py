@@ -152,7 +152,7 @@ def test_bytes_that_are_not_http_are_refused(server: Server, client: httpx.Clien
         b"GET / a HTTP/1.1\r\n\r\n",
         b"POST /events HTTP/1.1\r\n: x\r\n\r\n",
     ):
-        with socket.create_connection(("127.0.0.1", server.port)) as sent:
+        with socket.create_connection(("127.0.0.1", server.port), 120) as sent:
             sent.sendall(content + b"\r\n\r\n")
             assert sent.recv(1000).startswith(b"HTTP/1.1 400")
     assert client.get("/health").json()["ready"]
@@ -198,13 +198,13 @@ def test_slow_clients_lose_their_connections(tmp_path: Path) -> None:
             ("127.0.0.1", server.port),
             b"POST /events HTTP/1.1\r\nHost: localhost\r\nContent-Length: 90\r\n\r\n{",
         )
-        with socket.create_connection(place) as silent, socket.create_connection(place) as half:
+        with socket.create_connection(place, 120) as silent, socket.create_connection(place, 120) as half:
             half.sendall(b"GET /health HTTP/1.1\r\nHost: loc")
-            with socket.create_connection(place) as body:
+            with socket.create_connection(place, 120) as body:
                 body.sendall(post)
                 assert body.recv(1000).startswith(b"HTTP/1.1 408")
             assert (half.recv(1000), silent.recv(1000)) == (b"", b"")
-        with socket.create_connection(place) as kept:
+        with socket.create_connection(place, 120) as kept:
             kept.sendall(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert kept.recv(1000).startswith(b"HTTP/1.1 404")
             kept.sendall(b"GET /hea")
