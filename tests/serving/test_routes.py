@@ -83,7 +83,7 @@ async def waiting(client: httpx.AsyncClient, count: int) -> None:
 
 def test_pushes_that_wait_are_applied_together_and_a_full_queue_refuses_at_once(session: Held) -> None:
     async def main() -> None:
-        async with asking(session, waiting=3, seconds=1000) as client:
+        async with asking(session, waiting=3, seconds=60) as client:
             first = asyncio.ensure_future(push(client, "a"))
             await until(session.begun.is_set)
             others = [asyncio.ensure_future(push(client, key)) for key in ("b", "a", "c")]  # twice the same events of a
@@ -106,7 +106,7 @@ def test_a_push_that_fails_fails_alone_and_its_message_is_not_logged(
     session: Held, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> list[httpx.Response]:
-        async with asking(session, seconds=1000) as client:
+        async with asking(session, seconds=60) as client:
             first = asyncio.ensure_future(push(client, "a"))
             await until(session.begun.is_set)
             others = [asyncio.ensure_future(push(client, key, batch_id=key)) for key in ("b", FAULTY, "c")]
@@ -140,7 +140,7 @@ def test_a_push_that_takes_long_counts_once_and_those_behind_it_are_left_out(ses
 
 def test_what_waits_is_applied_at_the_end(session: Held) -> None:
     async def main() -> None:
-        async with asking(session, seconds=1000) as client:
+        async with asking(session, seconds=60) as client:
             pushes = [asyncio.ensure_future(push(client, "a"))]
             await until(session.begun.is_set)
             pushes += [asyncio.ensure_future(push(client, key)) for key in "bcdef"]
@@ -159,7 +159,7 @@ def test_a_store_that_cannot_be_used_is_no_fault_of_the_client(session: Held, ca
     session.push_many = fails  # type: ignore[method-assign]
 
     async def main() -> httpx.Response:
-        async with asking(session, seconds=1000) as client:
+        async with asking(session, seconds=60) as client:
             return await push(client, "a")
 
     answer = asyncio.run(main())
@@ -231,7 +231,7 @@ def test_bodies_that_are_held_are_limited_together() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
     limits = Limits(
-        app, ServeOptions(body=10, seconds=1000), None, lambda: False, lambda path, code: counts.append(code)
+        app, ServeOptions(body=10, seconds=60), None, lambda: False, lambda path, code: counts.append(code)
     )
 
     async def ask() -> int:
