@@ -230,9 +230,7 @@ def test_bodies_that_are_held_are_limited_together() -> None:
         await goes_on.wait()
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
-    limits = Limits(
-        app, ServeOptions(body=10, seconds=60), None, lambda: False, lambda path, code: counts.append(code)
-    )
+    limits = Limits(app, ServeOptions(body=10, seconds=60), None, lambda: False, lambda path, code: counts.append(code))
 
     async def ask() -> int:
         codes = list[int]()
