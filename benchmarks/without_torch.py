@@ -17,6 +17,7 @@ from torch import Tensor
 
 import eventvec as ev
 from benchmarks.measure import alternate, options, ratio, show, threads
+from eventvec.dataset import static_values
 
 
 def inputs(session: Any, x: ev.Sequences, before: list[np.ndarray] | None = None) -> dict[str, np.ndarray]:
@@ -32,6 +33,11 @@ def inputs(session: Any, x: ev.Sequences, before: list[np.ndarray] | None = None
                 lists = column[x.flat()]
                 flat, values[f"elements.{name.removeprefix('column.')}"] = lists.values("code"), lists.lengths.numpy()
             values[name] = (flat.float() if flat.is_floating_point() else flat.long()).numpy()
+        if name.startswith("static."):
+            column = static_values(x, name.removeprefix("static."))
+            values[name] = (column.float() if column.is_floating_point() else column.long()).numpy()
+    if "state" not in sizes:
+        return values
     if before is None:  # NaN, as nothing of these states is read
         n = len(x)
         before = [
@@ -56,6 +62,8 @@ def main() -> None:
         ev.to_onnx(run, Path(folder) / "encoder.onnx")
         megabytes = (Path(folder) / "encoder.onnx").stat().st_size / 1e6
         session = onnxruntime.InferenceSession(Path(folder) / "encoder.onnx", settings)
+        ev.to_onnx(run, Path(folder) / "whole.onnx", states=False)
+        stateless = onnxruntime.InferenceSession(Path(folder) / "whole.onnx", settings)
     x = data.sequences
     by_length = x.lengths.argsort()[len(x) // 4 :]  # rows of similar length go together, as a service batches them
     x = x[by_length[: 20 if parsed.small else 256]]
@@ -66,20 +74,21 @@ def main() -> None:
     with threads(1), torch.inference_mode():
         stored = session.run(["new_state", "new_seen", "new_last_time"], inputs(session, begun))
         state = torch.from_numpy(stored[0])
-        for name, part, before in (
-            ("whole histories", x, None),
-            ("a whole history", middle, None),
-            ("an event after each state", new, stored),
-            ("an event after a state", new[torch.tensor([0])], [each[:1] for each in stored]),
+        for name, used, part, before in (
+            ("whole histories", session, x, None),
+            ("whole histories, file without states", stateless, x, None),
+            ("a whole history", session, middle, None),
+            ("an event after each state", session, new, stored),
+            ("an event after a state", session, new[torch.tensor([0])], [each[:1] for each in stored]),
         ):
-            feed = inputs(session, part, before)
+            feed = inputs(used, part, before)
             initial = None if before is None else state[: len(part)]
 
             def by_torch(part: ev.Sequences = part, initial: Tensor | None = initial) -> Tensor:
                 return encoder(part) if initial is None else encoder.read(encoder.state(part, initial))  # type: ignore[attr-defined]
 
-            def by_onnx(feed: dict[str, np.ndarray] = feed) -> np.ndarray:
-                return session.run(["embedding"], feed)[0]
+            def by_onnx(used: Any = used, feed: dict[str, np.ndarray] = feed) -> np.ndarray:
+                return used.run(["embedding"], feed)[0]
 
             seconds = alternate({"torch": by_torch, "onnx": by_onnx}, 3 if parsed.small else 20)
             quotient, least, most = ratio(seconds["torch"], seconds["onnx"])

@@ -219,6 +219,26 @@ def test_searchsorted_distinguishes_microseconds_of_today():
     assert searchsorted(x, "time", torch.tensor([now + 1])).tolist() == [1]
 
 
+@given(LENGTHS, SEEDS, st.booleans())
+@few
+def test_several_columns_are_selected_as_one_is(lengths, seed, compact):
+    x = make.sequences(lengths, seed)
+    x = x.take(x.flat(), x.lengths) if compact else x
+    for rows in (x, x[torch.arange(len(x)).flip(0)], x[x.lengths == 1]):
+        codes, amounts = rows.select(["code", "amount"])
+        assert codes.tolist() == [code for row in slow(rows, "code") for code in row]
+        torch.testing.assert_close(amounts, rows.values("amount"), rtol=0, atol=0, equal_nan=True)
+    assert (x.select(["code"])[0] is x.columns["code"]) == (len(x.columns["code"]) == x.total)
+
+
+@pytest.mark.parametrize("lengths", [[1], [1, 1, 1], [0, 2], [2], [1, 0], []])
+def test_rows_of_one_event_are_known(lengths):
+    x = make.sequences(lengths)
+    assert x.single == (lengths != [] and set(lengths) == {1})
+    assert x.steps().tolist() == [step for length in lengths for step in range(length)]
+    assert x.rows().tolist() == [row for row, length in enumerate(lengths) for _ in range(length)]
+
+
 def test_a_nested_column_has_no_flat_values():
     with pytest.raises(TypeError, match="'word' is nested"):
         nested([1, 2]).values("word")

@@ -72,6 +72,11 @@ class Sequences:
         """Length of the longest row, 0 without rows; lengths are read from the device once."""
         return int(on_host(self.lengths).max()) if len(self) else 0
 
+    @cached_property
+    def single(self) -> bool:
+        """Whether each row has one event; lengths are read from the device once."""
+        return self.total == len(self) and (len(self) == 1 or self.longest == 1)
+
     def __getitem__(self, rows: RowIndex) -> Sequences:
         """Return the selected rows, in that order; no event is copied.
 
@@ -118,6 +123,9 @@ class Sequences:
             >>> list(x.blocks()), list(x.blocks(per_row=BLOCK // 2))
             ([slice(0, 4, None)], [slice(0, 1, None), slice(1, 3, None), slice(3, 4, None)])
         """
+        if len(self) and per_row * len(self) + per_event * self.total <= BLOCK:
+            yield slice(0, len(self))
+            return
         block = ((self.lengths * per_event + per_row).cumsum(0) - 1).clamp(min=0) // BLOCK
         counts = torch.unique_consecutive(block, return_counts=True)[1]
         for start, stop in pairwise([0, *counts.cumsum(0).tolist()]):
@@ -143,15 +151,17 @@ class Sequences:
 
     def flat(self) -> Tensor:
         """Return `(total,)` the position of each event in the columns, row after row."""
-        return self._spread(self.starts, counting=True)
+        return self.starts if self.single else self._spread(self.starts, counting=True)
 
     def rows(self) -> Tensor:
         """Return `(total,)` the row of each event."""
-        return self._spread(torch.arange(len(self), device=self.device))
+        each = torch.arange(len(self), device=self.device)
+        return each if self.single else self._spread(each)
 
     def steps(self) -> Tensor:
         """Return `(total,)` the place of each event in its row, from 0."""
-        return self._spread(torch.zeros_like(self.lengths), counting=True)
+        first = torch.zeros_like(self.lengths)
+        return first if self.single else self._spread(first, counting=True)
 
     def values(self, name: str) -> Tensor:
         """Return `(total, ...)` one column's values, row after row.
@@ -164,6 +174,23 @@ class Sequences:
         if not isinstance(column, Tensor):
             raise TypeError(f"column {name!r} is nested; use columns[{name!r}][x.flat()]")
         return column.index_select(0, self.flat())
+
+    def select(self, names: Sequence[str]) -> list[Tensor]:
+        """Return `(total, ...)` the values of several columns: the columns themselves if their events are in row order.
+
+        Relations: `values` returns a copy, so that it may be changed in place.
+
+        Example:
+            >>> x = Sequences({"code": torch.tensor([7, 8])}, torch.tensor([1, 0]), torch.tensor([1, 1]))
+            >>> x.select(["code"])[0].tolist(), x[[1, 0]].select(["code"])[0] is x.columns["code"]
+            ([8, 7], True)
+        """
+        columns = [column for name in names if isinstance(column := self.columns[name], Tensor)]
+        if not columns:
+            return []
+        index = self.flat()
+        ordered = len(columns[0]) == len(index) and self.device.type == "cpu" and _is_range(index)
+        return columns if ordered else [column.index_select(0, index) for column in columns]
 
     def pad(self, values: Tensor, fill: float = 0) -> Tensor:
         """Return per-event values `(total, ...)` as `(n, longest, ...)`, left-aligned, with `fill` after each row."""
@@ -201,6 +228,11 @@ class Sequences:
             return spread + torch.arange(self.total, device=self.device) if counting else spread
         values = np.repeat(first.numpy(), self.lengths.numpy())
         return torch.from_numpy(values + np.arange(self.total) if counting else values)
+
+
+def _is_range(index: Tensor) -> bool:
+    """Return whether an index on the CPU, of places in as many values, selects them in their order."""
+    return len(index) == 1 or torch.equal(index, torch.arange(len(index)))
 
 
 def on_host(lengths: Tensor) -> Tensor:

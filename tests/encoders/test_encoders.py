@@ -92,6 +92,19 @@ def test_without_batch_norm_a_number_is_scaled_by_the_schema_alone():
     torch.testing.assert_close(encoder(x), torch.tensor([[0.0, 0.0], [-2.0, 0.0], [-0.5, 0.0], [0.0, 1.0]]))
 
 
+@pytest.mark.parametrize("logs", [(True, True), (False, True), (False, False)])
+def test_numbers_are_scaled_as_one_after_the_other(logs):
+    fields = [Numeric(f"n{i}", log, 0.3 * i - 1, 0.7 + i) for i, log in enumerate(logs)]
+    encoder = EventEncoder(replace(make.schema(), categorical=(), numeric=tuple(fields)), time=(), batch_norm=False)
+    numbers = torch.randn(9, 2) * 10
+    numbers[2, 1] = torch.nan
+    columns = {field.name: column for field, column in zip(fields, numbers.unbind(1), strict=True)}
+    expected = torch.stack([field.scale(columns[field.name]) for field in fields], 1)
+    z = encoder(Sequences(columns, torch.tensor([0]), torch.tensor([9])))
+    assert torch.equal(z[:, :2], expected.nan_to_num())
+    assert torch.equal(z[:, 2:], expected.isnan().float())
+
+
 def test_the_bin_of_a_number_has_an_embedding():
     number = Numeric("amount", log=False, edges=(0.0, 10.0))
     encoder = EventEncoder(replace(make.schema(), categorical=(), numeric=(number,)), time=(), bins=True)

@@ -351,6 +351,28 @@ def test_continuing_from_states_equals_reading_the_whole(lengths, within, times,
     torch.testing.assert_close(encoder.read(state), encoder(x), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("within", [0, 2])
+def test_rows_of_one_event_have_the_states_that_they_have_among_longer_rows(within):
+    schema = a_schema((4, 1), (True, False), "integer")
+    before, x = (random_rows(np.random.default_rng(seed), schema, [3, 0, 1, 5], 1) for seed in (0, 1))
+    encoder, rows, one = RunningHandcrafted(schema, 3, 2, within), torch.arange(4), torch.ones(4, dtype=torch.int64)
+    longer, state = random_rows(np.random.default_rng(2), schema, [2, 4], 1), encoder.state(before)
+    state = torch.cat([state, state[:2]])
+    x = sequences.stack(x[x.lengths > 0][[0, 1, 2, 2]].slice(rows, torch.zeros_like(one), one), longer)
+    alone = encoder.state(x[:4], state[:4])
+    assert torch.equal(alone, encoder.state(x, state)[:4])
+    assert torch.equal(alone, torch.cat([encoder.state(x[i : i + 1], state[i : i + 1]) for i in range(4)]))
+
+
+@pytest.mark.parametrize("size", [1, 40])
+def test_events_are_added_in_parts_that_have_no_influence(monkeypatch, size):
+    schema = a_schema((4, 1), (True, False), "integer")
+    x, encoder = random_rows(np.random.default_rng(0), schema, [9, 0, 4], 1), RunningHandcrafted(schema, 3, 2)
+    whole = encoder.state(x)
+    monkeypatch.setattr("eventvec.encoders.running.BLOCK", size)
+    assert torch.equal(encoder.state(x), whole)
+
+
 def test_a_state_of_float32_numbers_has_the_precision_of_float64():
     schema = Schema("key", "time", "timestamp", numeric=(Numeric("n", log=False),))
     times = torch.tensor([0x15555555555555, 0x15555555555556])  # 53 bits, 1 microsecond apart

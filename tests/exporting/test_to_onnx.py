@@ -27,9 +27,11 @@ import eventvec as ev
 import make
 import updates
 from commands import answer, invoke
-from eventvec.encoders import Compressed, EventEncoder, Joined, RunningHandcrafted, Transformer
+from eventvec.encoders import Compressed, EventEncoder, Joined, PointEncoder, RunningHandcrafted, SetEncoder
 from eventvec.encoders.beside import fitted_beside, sizes_beside
 from eventvec.encoders.recurrent import Recurrent
+from eventvec.exporting.graph import Graph
+from eventvec.methods import Supervised
 from eventvec.sequences import Sequences
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "onnx.md"
@@ -140,6 +142,15 @@ def test_the_parts_beside_the_learned_one(components: int | None, within: int, t
     check(run, data.sequences, tmp_path)
 
 
+@pytest.mark.parametrize("options", [(0, 0, 0), (50, 0, 1), (2, 20, 5)], ids=str)
+@pytest.mark.parametrize("roles", [{}, {"categorical": ["code"]}, {"numeric": ["amount"]}], ids=str)
+def test_features_alone(roles: dict[str, list[str]], options: tuple[int, int, int], tmp_path: Path) -> None:
+    """Also without values to count, and without columns of a kind."""
+    data = ev.read(updates.table(), key="id", time="at", **roles)
+    run = replace(updates.untrained(), method=updates.Method(RunningHandcrafted(data.schema, *options)))
+    check(replace(run, schema=data.schema), data.sequences, tmp_path)
+
+
 def test_a_state_holds_sums_beyond_the_range_of_float32(tmp_path: Path) -> None:
     events = pl.DataFrame({"id": [1] * 6, "at": range(6), "code": ["a"] * 6, "amount": [3e38] * 6})
     data = ev.read(events, key="id", time="at", categorical=["code"], numeric=["amount"])
@@ -200,6 +211,35 @@ def test_list_columns_and_hashed_columns(tmp_path: Path) -> None:
     data = ev.read(events, key="id", time="at", hashed=["shop"], summed=["goods"], fitting=ev.Fitting(buckets=20))
     run = ev.fit({"method": {"name": "ocp"}, "encoder": {"name": "lstm", "dim": 6}}, data, epochs=1)
     check(run, data.sequences, tmp_path)
+    nodes = onnx.load(tmp_path / "encoder.onnx").graph.node
+    assert not [node for node in nodes if node.op_type == "ScatterND"]  # its sums are wrong by several threads
+
+
+def test_the_number_of_operators(tmp_path: Path) -> None:
+    """A GRU with the default parts has at most 560, and each further column adds few."""
+    rng, counts = np.random.default_rng(0), []
+    for columns in (1, 4):
+        names = [f"{kind}{i}" for i in range(columns) for kind in ("code", "number")]
+        drawn = {name: rng.integers(0, 9, 60) if name[0] == "c" else rng.normal(size=60) for name in names}
+        events = pl.DataFrame({"id": rng.integers(0, 5, 60), "at": range(60), **drawn})
+        data = ev.read(events, key="id", time="at", categorical=names[::2], numeric=names[1::2])
+        run = ev.fit("coles", data, epochs=1)
+        assert run.encoder.parts.keys() == {"learned", "timing", "aggregates"}
+        check(run, data.sequences, tmp_path)
+        counts.append(len(onnx.load(tmp_path / "encoder.onnx").graph.node))
+    assert counts[0] <= 560
+    assert counts[1] - counts[0] <= 3 * 20, counts  # for a column of codes and one of numbers
+
+
+def test_equal_operators_are_there_once_and_unused_ones_are_left_out() -> None:
+    graph = Graph()
+    a = graph.input("a", np.float32, "n")
+    unused = (a * 3.0).op("Exp")
+    graph.output("b", (a + 1.0) * (a + 1.0), "n")
+    model = onnx.load_from_string(graph.model({}))
+    assert [node.op_type for node in model.graph.node] == ["Add", "Mul", "Identity"]
+    assert len(model.graph.initializer) == 1
+    assert unused.name not in {name for node in model.graph.node for name in node.output}
 
 
 def test_rows_without_events(tmp_path: Path) -> None:
@@ -334,6 +374,23 @@ def test_the_program_refuses_what_the_package_refuses(kind: str, message: str, c
         score(events)
 
 
+def test_the_program_predicts_labels_from_whole_histories(tmp_path: Path) -> None:
+    run = updates.untrained("transformer")
+    method = Supervised(run.method.encoder, run.schema, ("kind", "level")).eval()
+    run = replace(run, method=method, info={**run.info, "temperatures": {"kind": 3.0}})
+    ev.to_onnx(run, tmp_path / "encoder.onnx")
+    score, events = runpy.run_path(str(script(tmp_path)))["score"], updates.table()
+    scored, predicted = score(tmp_path / "encoder.onnx", events.to_arrow()), ev.predict(run, events)
+    assert scored.column_names == ["id", "embedding", "prediction.kind", "prediction.level"]
+    assert scored["id"].to_pylist() == predicted["id"].to_pylist()
+    assert np.abs(np.stack(scored["embedding"].to_numpy()) - run.embed(events).values).max() <= 1e-5
+    probabilities = np.stack([predicted[f"kind_p_k{i}"].to_numpy() for i in range(3)], 1)
+    assert np.abs(np.stack(scored["prediction.kind"].to_numpy()) - probabilities).max() <= 1e-5
+    assert np.abs(scored["prediction.level"].to_numpy() - predicted["level_prediction"].to_numpy()).max() <= 1e-4
+    with pytest.raises(SystemExit, match="has no states; leave out --state"):
+        score(tmp_path / "encoder.onnx", events.to_arrow(), "state.db")
+
+
 def test_the_program_refuses_a_table_without_rows(tmp_path: Path) -> None:
     score, run, events = program_and_run("timestamp", tmp_path)
     for function, error in ((run.embed, ev.DataError), (score, SystemExit)):
@@ -352,12 +409,14 @@ def test_the_program_reads_nan_as_missing_and_whole_numbers_as_float_times(kind:
 
 def test_what_cannot_be_exported_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, run = tmp_path / "encoder.onnx", updates.untrained()
-    for name in ("transformer", "set", "tcn", "resnet"):
-        with pytest.raises(ev.ConfigError, match="made of gru and lstm encoders"):
-            ev.to_onnx(updates.untrained(name), path)
-    joined = Joined({"learned": run.method.encoder, "other": Transformer(EventEncoder(run.schema), dim=8, heads=2)})
-    with pytest.raises(ev.ConfigError, match="the encoder here is Transformer"):
-        ev.to_onnx(replace(run, method=updates.Method(joined)), path)
+    data = ev.read(updates.table(), schema=run.schema)
+    for part in ("codes", "convolutions"):
+        beside = fitted_beside(run.schema, sizes_beside(run.schema, [part], 64), data.sequences)
+        with pytest.raises(ev.ConfigError, match=f"ONNX files have no {part.capitalize()}; accepted: .* gru, lstm"):
+            ev.to_onnx(replace(run, beside=beside), path)
+    points = SetEncoder(PointEncoder(), dim=8)
+    with pytest.raises(ev.ConfigError, match="ONNX has events that EventEncoder reads, got PointEncoder"):
+        ev.to_onnx(replace(run, method=updates.Method(points)), path)
     path.write_text("dear diary")
     with pytest.raises(ev.ConfigError, match="was not written by eventvec"):
         ev.to_onnx(run, path)
@@ -385,6 +444,8 @@ def test_the_command(tmp_path: Path) -> None:
     entry = onnx.load(tmp_path / "out" / "encoder.onnx").metadata_props[0]
     assert (entry.key, json.loads(entry.value)) == ("eventvec", about)
     assert {"learned", "timing", "aggregates"} == about["parts"].keys()
+    assert about["stored_dim"] > 0
+    assert answer("export", tmp_path / "run", "-o", tmp_path / "whole.onnx", "--no-states")["stored_dim"] == 0
     shown = invoke("export", tmp_path / "run", "-o", tmp_path / "out" / "encoder.onnx")
     assert shown.exit_code == 0
     assert "numbers per vector" in shown.stdout

@@ -123,9 +123,10 @@ def check_onnx(run: ev.Run, data: ev.Dataset, folder: Path, keys: list[Any]) -> 
             else:
                 places = x.flat()
             feed[f"column.{name}"] = values[places].numpy().astype(kind)
-        feed["state"] = np.zeros((len(x), about["stored_dim"]), np.float32)
-        feed["seen"] = np.zeros(len(x), np.int64)
-        feed["last_time"] = np.zeros(len(x), feed["time"].dtype)
+        if about["stored_dim"]:
+            feed["state"] = np.zeros((len(x), about["stored_dim"]), np.float32)
+            feed["seen"] = np.zeros(len(x), np.int64)
+            feed["last_time"] = np.zeros(len(x), feed["time"].dtype)
         vectors = session.run(["embedding"], feed)[0]
         check_close(vectors, attempt(keys, run.embed, data).values, "an encoder in ONNX", 1e-4)
 

@@ -25,6 +25,12 @@ def test_a_pack_orders_events_step_by_step(lengths):
     assert pack.events.tolist() == [event for step in steps for event in step]
     assert pack.events[pack.places].tolist() == list(range(sum(lengths)))
     assert pack.sizes == [len(step) for step in steps]
+    values = torch.arange(10, 10 + len(lengths))
+    assert pack.packed(values).tolist() == [10 + row for row in order]
+    assert torch.equal(pack.unpacked(pack.packed(values)), values)
+    assert pack.keeps_order == (len(set(lengths)) < 2)
+    starts = torch.tensor(offsets[: len(lengths)], dtype=torch.int64)
+    assert torch.equal(pack.positions(starts), pack.events)
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=7), st.data())

@@ -440,3 +440,13 @@ def test_the_rule_gives_small_batches_to_torch(cell, monkeypatch):
         assert all(
             part == [] or [row for a, b in part for row in range(a, b)] == list(range(pack.active)) for part in rows
         )
+
+
+@pytest.mark.parametrize("n", [1, 7])
+def test_one_step_of_a_gru_has_the_bits_of_torchs_own_kernel(n):
+    module, pack, values, h, c = packed([1] * n, "gru", dim=64, dtype=torch.float32, inputs=5)
+    _, end = fast(module, pack, values, h, c)
+    own = module(values[None], h[None])[1][0]
+    assert torch.equal(end, own)
+    for gradient, expected in zip(*(torch.autograd.grad(z.sum(), [values, h]) for z in (end, own)), strict=True):
+        torch.testing.assert_close(gradient, expected)

@@ -56,20 +56,24 @@ def card(
 def export(
     run: RunFolder,
     output: Annotated[Path, typer.Option("--output", "-o", help="ONNX file to write.")],
+    states: Annotated[bool, typer.Option(help="Continue from stored states, or else read whole histories.")] = True,
     overwrite: Overwrite = False,
     json_: Json = False,
 ) -> None:
-    """Write the encoder of a run as an ONNX file, which scores events without torch and continues from stored states.
+    """Write the encoder of a run and its predictions as an ONNX file, which scores events without torch.
+
+    A GRU or an LSTM continues from stored states.
 
     Example: `eventvec export run -o encoder.onnx`
     """
-    about = exporting.to_onnx(runs.load(run), output, overwrite=overwrite)
+    about = exporting.to_onnx(runs.load(run), output, states=states, overwrite=overwrite)
     rows = {
         "file": str(output),
         "MB": round(output.stat().st_size / 1e6, 1),
         "run": about["run"],
         "numbers per vector": about["dim"],
         "numbers per state": about["stored_dim"],
+        "labels": ", ".join(label["name"] for label in about["labels"]) or "none",
         "columns": ", ".join(column["name"] for column in about["columns"]),
     }
     terminal.show(about if json_ else rows, json_)

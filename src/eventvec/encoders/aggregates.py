@@ -167,7 +167,10 @@ def by_blocks(
     """
     device = x.device
     x = x.to("cpu") if device.type == "mps" else x
+    blocks = list(x.blocks(width, per_event))
+    if len(blocks) == 1:
+        return function(x, blocks[0]).to(device)
     results = torch.zeros(len(x), dim, device=x.device)
-    for block in x.blocks(width, per_event):
+    for block in blocks:
         results[block] = function(x[block], block)
     return results.to(device)

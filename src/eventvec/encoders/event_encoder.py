@@ -54,6 +54,10 @@ class EventEncoder(nn.Module):
         True
     """
 
+    means: Tensor
+    deviations: Tensor
+    logs: Tensor
+
     def __init__(
         self,
         schema: Schema,
@@ -81,6 +85,7 @@ class EventEncoder(nn.Module):
         self.widths = None if widths is None else dict(widths)
         self.categorical = tuple(column.name for column in schema.categorical)
         self.numeric = (*((schema.gap,) if "gap" in time else ()), *schema.numeric)
+        self.columns = (*self.categorical, *(column.name for column in self.numeric))
         self.periods = tuple(PERIODS[part] for part in time if part != "gap")
         self.embeddings, self.elements = (
             nn.ModuleList(code_embedding(column, width, (widths or {}).get(column.name)) for column in columns)
@@ -91,6 +96,9 @@ class EventEncoder(nn.Module):
         self.texts = None if self.frozen is None else self.frozen.backbone
         size = 0 if self.frozen is None else self.frozen.dim
         self.readers = nn.ModuleList(nn.Linear(size, width) for _ in schema.texts)
+        scales = [(column.mean, column.std, column.log) for column in self.numeric]
+        for name, numbers in zip(("means", "deviations", "logs"), zip(*scales, strict=True), strict=False):
+            self.register_buffer(name, torch.tensor(numbers), persistent=False)
         self.norm = BatchNorm1d(len(self.numeric)) if batch_norm and self.numeric else None
         self.bins, self.mixing = bins, mixing
         n_bins = [len(column.edges) + 2 for column in self.numeric] if bins else []
@@ -108,9 +116,9 @@ class EventEncoder(nn.Module):
     def forward(self, x: Sequences) -> Tensor:
         """Return `(total, dim)`, float32, in row order."""
         index = x.flat()
-        parts = [
-            table(_column(x, name, index).long()) for name, table in zip(self.categorical, self.embeddings, strict=True)
-        ]
+        columns = x.select(self.columns)
+        parts = [_embedded(code, table) for code, table in zip(columns, self.embeddings, strict=False)]
+        raw = columns[len(parts) :]
         for name, table in zip(self.bags, self.elements, strict=True):
             bags = x.columns[name][index]
             assert isinstance(bags, Sequences)
@@ -122,8 +130,7 @@ class EventEncoder(nn.Module):
             assert self.frozen is not None
             parts.append(reader(self.frozen(texts)))
         if self.numeric:
-            raw = [_column(x, column.name, index) for column in self.numeric]
-            numbers = torch.stack([column.scale(values) for column, values in zip(self.numeric, raw, strict=True)], 1)
+            numbers = self._scaled(torch.stack([values.float() for values in raw], 1))
             missing = numbers.isnan()
             numbers = numbers.masked_fill(missing, 0)
             parts += [numbers if self.norm is None else self.norm(numbers), missing.float()]
@@ -134,6 +141,13 @@ class EventEncoder(nn.Module):
             parts += [angle.sin(), angle.cos()]
         mixed: Tensor = self.mix(torch.cat(parts, 1))
         return mixed
+
+    def _scaled(self, numbers: Tensor) -> Tensor:
+        """Return `(total, numeric)` what `Numeric.scale` returns, of all columns at once."""
+        if any(logs := [column.log for column in self.numeric]):
+            signed = numbers.sign() * numbers.abs().log1p()
+            numbers = signed if all(logs) else torch.where(self.logs, signed, numbers)
+        return (numbers - self.means) / self.deviations
 
 
 class Mixing(nn.Module):
@@ -186,6 +200,12 @@ def code_embedding(column: Categorical, width: int = WIDTH, exactly: int | None 
     table = nn.Embedding(column.size, exactly or min(width, int(-(-1.6 * column.size**0.56 // 1))))
     nn.init.zeros_(table.weight[:FIRST].detach())
     return table
+
+
+def _embedded(codes: Tensor, table: nn.Module) -> Tensor:
+    """Return `(total, size)` the embedding of each code."""
+    assert isinstance(table, nn.Embedding)
+    return torch.embedding(table.weight, codes if codes.dtype == torch.int32 else codes.long())
 
 
 def _column(x: Sequences, name: str, index: Tensor) -> Tensor:

@@ -8,18 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.encoders.aggregates import by_blocks, finite
-from eventvec.encoders.running import (
-    COUNT,
-    HIGH,
-    LOW,
-    MEAN,
-    RunningHandcrafted,
-    at,
-    deviation,
-    signed_log,
-    statistics,
-    tally,
-)
+from eventvec.encoders.running import RunningHandcrafted, at, deviation, signed_log, statistics, tally
+from eventvec.encoders.running_places import COUNT, HIGH, LOW, MEAN
 from eventvec.errors import DataError
 from eventvec.schema import FIRST, MISSING, Schema
 from eventvec.sequences import Sequences

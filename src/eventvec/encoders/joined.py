@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, cast
 
@@ -61,15 +62,14 @@ class Joined(nn.Module):
     @property
     def state(self) -> Callable[..., Tensor]:
         """The function `state(x, initial)` from rows to `(n, k)` states; absent if a part has none of known size."""
-        parts = [capabilities(encoder) for encoder in self._each()]
-        if not all(part.continues and part.stored_dim is not None for part in parts):
+        if self._stored_dims is None:
             raise AttributeError("a part of the encoder cannot continue from a stored state")
         return self._state
 
     @property
     def stored_dim(self) -> int:
         """The size of a state."""
-        return sum(self._stored_dims())
+        return sum(int(encoder.stored_dim) for encoder in self._each())
 
     @property
     def sparse(self) -> bool:
@@ -83,7 +83,7 @@ class Joined(nn.Module):
 
     def read(self, state: Tensor) -> Tensor:
         """Return `(n, dim)` the vectors of states."""
-        states = state.split(self._stored_dims(), 1)
+        states = state.split(self._stored_dims, 1)
         return torch.cat([encoder.read(part) for encoder, part in zip(self._each(), states, strict=True)], 1)
 
     def usable(self, x: Sequences) -> Tensor:
@@ -94,11 +94,15 @@ class Joined(nn.Module):
         """Return `(n, k)` the state after each row, from initial states or those of empty rows."""
         if initial is None:
             return torch.cat([encoder.state(x) for encoder in self._each()], 1)
-        states = initial.split(self._stored_dims(), 1)
+        states = initial.split(self._stored_dims, 1)
         return torch.cat([encoder.state(x, part) for encoder, part in zip(self._each(), states, strict=True)], 1)
 
-    def _stored_dims(self) -> list[int]:
-        return [int(encoder.stored_dim) for encoder in self._each()]
+    @cached_property
+    def _stored_dims(self) -> list[int] | None:
+        """The size of each part's state; None if a part has none of known size."""
+        parts = [capabilities(encoder) for encoder in self._each()]
+        sizes = [part.stored_dim for part in parts if part.continues and part.stored_dim is not None]
+        return [int(size) for size in sizes] if len(sizes) == len(parts) else None
 
     def _each(self) -> list[Any]:
         return list(self.encoders.values())

@@ -84,7 +84,7 @@ class Recurrent(OverEvents):
     def forward(self, x: Sequences) -> Tensor:
         """Return `(n, dim)`, one embedding per row."""
         pack, ends, pools = self._run(x, None, whole=False)
-        return self._embedding(ends[-1][0], pools).index_select(0, pack.ranks)
+        return pack.unpacked(self._embedding(ends[-1][0], pools))
 
     def state(self, x: Sequences, initial: Tensor | None = None) -> Tensor:
         """Return `(n, k)` the state after each row's last event, from initial states or the learned one.
@@ -93,12 +93,13 @@ class Recurrent(OverEvents):
         count, unless `read_out` is `last` alone.
         """
         pack, ends, pools = self._run(x, initial, whole=True)
-        return torch.cat([*(part for end in ends for part in end), *pools], 1).index_select(0, pack.ranks)
+        parts = [*(part for end in ends for part in end), *pools]
+        return pack.unpacked(torch.cat(parts, 1) if len(parts) > 1 else parts[0])
 
     @property
     def stored_dim(self) -> int:
         """The size k of what `state` returns."""
-        return len(self._first())
+        return self.start.shape[0] + (2 * self.state_dim + 1) * self.pools
 
     def states(self, x: Sequences, events: Tensor | None = None) -> Tensor:
         """Return `(total, state_dim)` the last layer's state after each event, from encoded events if given."""
@@ -132,7 +133,7 @@ class Recurrent(OverEvents):
     ) -> tuple[Pack, list[tuple[Tensor, ...]], list[Tensor]]:
         """Return the layout, each layer's last states (an LSTM's c if `whole`), and sums, maxima, counts of states."""
         pack = Pack.of(x.lengths)
-        first = self._first().expand(len(x), -1) if initial is None else initial.index_select(0, pack.order)
+        first = self._first().expand(len(x), -1) if initial is None else pack.packed(initial)
         stack, events, starts = self._stack(), self._look_up(x, pack), self._starts(first)
         if not self.pools:
             return pack, routing.ends(stack, events, starts, pack, whole), []
@@ -157,19 +158,19 @@ class Recurrent(OverEvents):
 
     def _look_up(self, x: Sequences, pack: Pack) -> Tensor:
         """Return `(total, events.dim)` the encoded events in the order of `pack`, with each event as a row."""
-        return self.events(single_events(x.columns, pack.positions(x.starts)))
+        return self.events(x if x.single else single_events(x.columns, pack.positions(x.starts)))
 
     def _stack(self) -> list[routing.Cell]:
         return [cell for cell in self.cells if isinstance(cell, nn.GRU | nn.LSTM)]
 
     def _starts(self, state: Tensor) -> list[tuple[Tensor, ...]]:
         """Return the parts of each layer's state, `(n, state_dim)` each."""
-        cells = state[:, : len(self.start)].unflatten(1, (len(self.cells), self.parts, self.state_dim))
-        return [layer.unbind(1) for layer in cells.unbind(1)]
+        parts = state[:, : self.start.shape[0]].split(self.state_dim, 1)
+        return [parts[at : at + self.parts] for at in range(0, len(parts), self.parts)]
 
     def _pools(self, state: Tensor) -> list[Tensor]:
         """Return sum and maximum of states, `(n, state_dim)` each, and their count, `(n, 1)`."""
-        return list(state[:, len(self.start) :].split([self.state_dim, self.state_dim, 1], 1))
+        return list(state[:, self.start.shape[0] :].split([self.state_dim, self.state_dim, 1], 1))
 
     def _first(self) -> Tensor:
         """Return `(k,)` the state before any event."""

@@ -8,12 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.encoders.aggregates import by_blocks, finite
+from eventvec.encoders.running_places import COUNT, MEAN, NORM, Column, Places
 from eventvec.options import at_least
-from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Schema
-from eventvec.sequences import Sequences
-
-COUNT, MEAN, NORM, LOW, HIGH, LAST = range(6)
-"""The parts of a column's statistics; `NORM` is the root of the sum of squared differences from the mean."""
+from eventvec.schema import FIRST, MISSING, Categorical, Schema
+from eventvec.sequences import BLOCK, Sequences
 
 BEYOND = 2.0**128
 """By which a state divides the numbers beyond float32's range, such as the sum of two numbers near its limit."""
@@ -76,15 +74,14 @@ class RunningHandcrafted(nn.Module):
             at_least(name, number, 0)
         self.values, self.frequent, self.within, self.clock = values, frequent, within, schema.clock
         self.numeric, self.categorical = schema.numeric, schema.categorical
+        self.reads = ("time", *(each.name for each in self.numeric), *(each.name for each in self.categorical))
         self.names = tuple(self._names())
         self.dim = len(self.names)
-        inner = [self.n_within(column) for column in self.categorical]
-        n_added = 2 + sum(
-            2 + self.n_slots(column) + 2 * len(self.numeric) * (self.n_values(column) - count)
-            for column, count in zip(self.categorical, inner, strict=True)
-        )
-        self.sizes = (3 + len(inner) + sum(inner), n_added, 6 * (1 + len(self.numeric) * (1 + sum(inner))))
-        self.width = 3 * sum(self.sizes) + self.dim + 6 * max(map(self.n_slots, self.categorical), default=0)
+        columns = [Column(n := self.n_values(c), self.n_within(c), min(n, frequent)) for c in self.categorical]
+        self.places = places = Places(self.numeric, columns, 1e6 if schema.clock else 1.0)
+        n_moments = 1 + len(self.numeric) * (1 + places.within)
+        self.sizes = (3 + len(columns) + places.within, places.n_added, 6 * n_moments)
+        self.width = 3 * sum(self.sizes) + 2 * self.dim + 6 * max((column.slots for column in columns), default=0)
 
     def forward(self, x: Sequences) -> Tensor:
         """Return the features of each row, `(n, dim)` float32."""
@@ -117,84 +114,96 @@ class RunningHandcrafted(nn.Module):
         if before is None:
             before = torch.zeros(len(x), sum(self.sizes), dtype=torch.float64, device=x.device)
         old_latest, old_added, old_moments = before.split(self.sizes, 1)
-        n, rows, filled, known = len(x), x.rows(), x.lengths > 0, old_added[:, 0] > 0
-        head = x.steps() == 0
-        time = x.values("time")
-        ends = x.lengths.cumsum(0) - 1
-        first, last = at(time, ends + 1 - x.lengths), at(time, ends)
-        rest = (last - last.double().to(time.dtype)).double()  # of whole numbers beyond 2^53
-        since_before = first - (old_latest[:, 1].to(time.dtype) + old_latest[:, 2].to(time.dtype))
-        since_before = since_before.double().where(known, torch.nan)
-        gap = torch.where(head, since_before[rows], time.diff(prepend=time[:1]).double())
-        numbers = [x.values(column.name).double() for column in self.numeric]
-        latest = [torch.where(known, old_latest[:, 0], first.double()), last.double(), rest]
-        moments = [statistics(values, rows, n).unsqueeze(1) for values in (gap, *numbers)]
-        old_times = old_latest[:, 3 + len(self.categorical) :].split([*map(self.n_within, self.categorical)], 1)
-        times = []
-        moved = tally(gap != 0, rows, n)  # the first event ever, whose gap is NaN, is counted too
-        added = [torch.stack([x.lengths, moved], 1)]
-        for i, column in enumerate(self.categorical):
-            code, slots = x.values(column.name).long(), self.n_slots(column)
-            latest.append(at(code, ends).double())
-            previous = torch.where(head, old_latest[:, 3 + i].long()[rows], code.roll(1))
-            pair = (code != MISSING) & (previous != MISSING)
-            added += [torch.stack([tally(pair, rows, n), tally(pair & (code == previous), rows, n)], 1)]
-            group, inner = rows * slots + code.clamp(max=slots - 1), slice(FIRST, FIRST + self.n_within(column))
-            added.append(torch.bincount(group, minlength=n * slots).view(n, slots))
-            place = torch.full((n * slots,), -1, device=x.device)
-            place = place.scatter_reduce(0, group, torch.arange(len(group), device=x.device), "amax")
+        n, n_codes, rows, known = len(x), 3 + len(self.categorical), x.rows(), old_added[:, 0] > 0
+        time, *columns = x.select(self.reads)
+        old_first, old_last, old_rest = old_latest[:, :3].unbind(1)
+        codes, old_codes = _side_by_side(columns[len(self.numeric) :], time), old_latest[:, 3:n_codes].long()
+        first, last, last_codes = time, time, codes
+        if not x.single:
+            ends = x.lengths.cumsum(0) - 1
+            first, last, last_codes = at(time, ends + 1 - x.lengths), at(time, ends), at(codes, ends)
+        since_before = (first - (old_last.to(time.dtype) + old_rest.to(time.dtype))).double().where(known, torch.nan)
+        gap, previous = since_before, old_codes
+        if not x.single:
+            head = x.steps() == 0
+            gap = torch.where(head, since_before[rows], time.diff(prepend=time[:1]).double())
+            previous = torch.where(head.unsqueeze(1), old_codes[rows], codes.roll(1, 0))
+        numbers = torch.stack([gap, *columns[: len(self.numeric)]], 1)  # the gap's type is float64
+        rounded = last.double()
+        rest = (last - rounded.to(time.dtype)).double()  # of whole numbers beyond 2^53
+        starts = torch.where(known, old_first, first.double())
+        latest = torch.cat([torch.stack([starts, rounded, rest], 1), last_codes], 1)
+        if not x.single:
+            latest = torch.where((x.lengths > 0).unsqueeze(1), latest, old_latest[:, :n_codes])
+        added = self._added(rows, n, numbers, codes, previous)
+        times, of_values = self._of_values(rows, n, time, numbers[:, 1:], codes, old_latest[:, n_codes:])
+        new_moments = _of_one(numbers) if x.single else _by_column(numbers, rows, n)
+        new_moments = torch.cat([new_moments, *of_values], 1) if of_values else new_moments
+        moments = merged(old_moments.unflatten(1, (-1, 6)), new_moments)
+        return torch.cat([latest, *times, old_added + added, moments.flatten(1)], 1)
+
+    def _added(self, rows: Tensor, n: int, numbers: Tensor, codes: Tensor, previous: Tensor) -> Tensor:
+        """Return `(n, added)` counts and sums of the events of each row, from their gaps, numbers and codes."""
+        places, width, (total, count) = self.places, self.places.n_added + 1, codes.shape
+        fixed, of_slots, device = places.fixed.to(rows.device), places.of_slots.to(rows.device), rows.device
+        sums = torch.zeros(n * width, dtype=torch.float64, device=device)
+        step = max(BLOCK // (of_slots.shape[1] * count + len(fixed)), 1)
+        for begin in range(0, total, step):  # which limits memory, and adds in the same order as all at once
+            some = slice(begin, begin + step)
+            number, code, row = numbers[some], codes[some], (rows[some] * width).unsqueeze(1)
+            moved = number[:, :1] != 0  # the first event ever, whose gap is NaN, is counted too
+            marks = [torch.ones_like(moved), moved]
+            if count:
+                pair = (code != MISSING) & (previous[some] != MISSING)
+                marks += [pair, pair & (code == previous[some])]
+                present = ~number[:, 1:].isnan()
+                ones = torch.ones_like(number[:, :1])
+                values = torch.cat([ones, number[:, 1:].nan_to_num(), present], 1)
+                values = values.unsqueeze(1).expand(-1, count, -1)
+                slots = torch.minimum(code, places.last_slots.to(device)) + places.first_slots.to(device)
+                sums.index_add_(0, (of_slots[slots] + row.unsqueeze(2)).flatten(), values.flatten())
+            sums.index_add_(0, (row + fixed).flatten(), torch.cat(marks, 1).double().flatten())
+        return sums.view(n, width)[:, :-1]
+
+    def _of_values(
+        self, rows: Tensor, n: int, time: Tensor, numbers: Tensor, codes: Tensor, old_times: Tensor
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Return the times of the last events with values, and statistics of numbers in such events, of each column."""
+        if not self.places.within:
+            return [], []
+        times, moments = [], []
+        inside = [column.within for column in self.places.columns]
+        for column, code, old in zip(self.places.columns, codes.unbind(1), old_times.split(inside, 1), strict=True):
+            slots, inner = column.slots, slice(FIRST, FIRST + column.within)
+            group = rows * slots + code.clamp(max=slots - 1)
+            place = torch.full((n * slots,), -1, device=rows.device)
+            place = place.scatter_reduce(0, group, torch.arange(len(group), device=rows.device), "amax")
             place = place.view(n, slots)[:, inner]
-            times.append(torch.where(place < 0, old_times[i], at(time, place).double()))
-            for number in numbers:
+            times.append(torch.where(place < 0, old, at(time, place).double()))
+            for number in numbers.unbind(1):
                 moments.append(statistics(number, group, n * slots).view(n, slots, 6)[:, inner])
-                sums = number.new_zeros(n * slots).index_add(0, group, number.nan_to_num())
-                present = tally(~number.isnan(), group, n * slots)
-                added += [part.view(n, slots)[:, inner.stop : -1] for part in (sums, present)]
-        return torch.cat(
-            [
-                torch.where(filled.unsqueeze(1), torch.stack(latest, 1), old_latest[:, : len(latest)]),
-                *times,
-                old_added + torch.cat([part.double() for part in added], 1),
-                merged(old_moments.unflatten(1, (-1, 6)), torch.cat(moments, 1)).flatten(1),
-            ],
-            1,
-        )
+        return times, moments
 
     def _read(self, state: Tensor) -> Tensor:
         latest, added, moments = state.split(self.sizes, 1)
-        moments, inner = moments.unflatten(1, (-1, 6)).tensor_split([1 + len(self.numeric)], 1)
-        gap, *numbers = moments.unbind(1)
-        events, added = added[:, :2], added[:, 2:]
-        last_times = latest[:, 3 + len(self.categorical) :].split([*map(self.n_within, self.categorical)], 1)
-        scale = 1e6 if self.clock else 1.0
-        gaps = torch.stack([gap[:, MEAN], deviation(gap), gap[:, HIGH], gap[:, LAST]], 1)
-        n = events[:, :1]
-        times = torch.cat([latest[:, 1:2] - latest[:, :1], gaps], 1)
-        parts = [signed_log(events), signed_log(times / scale)]
-        for field, number in zip(self.numeric, numbers, strict=True):
-            count = number[:, COUNT : COUNT + 1]
-            parts.append(signed_log(torch.cat([count, count * number[:, MEAN : MEAN + 1]], 1)))
-            levels = torch.stack([number[:, MEAN], deviation(number), *number[:, LOW:].unbind(1)], 1)
-            parts += [signed_log(levels) if field.log else levels, (n - count) / n.clamp(min=1)]
-        for i, column in enumerate(self.categorical):
-            values, slots, within = self.n_values(column), self.n_slots(column), self.n_within(column)
-            sizes = (2, slots, 2 * (values - within) * len(self.numeric))
-            pairs, counts, of_numbers = added[:, : sum(sizes)].split(sizes, 1)
-            added = added[:, sum(sizes) :]
-            shares = counts / n.clamp(min=1)
-            codes = torch.arange(FIRST, FIRST + min(values, self.frequent), device=state.device)
-            parts += [shares[:, [MISSING, UNKNOWN]], pairs[:, 1:] / pairs[:, :1].clamp(min=1)]
-            parts += [signed_log(counts[:, FIRST:-1]), shares[:, FIRST:-1]]
-            of_numbers = of_numbers.reshape(len(state), len(self.numeric), 2, values - within)
-            for field, both in zip(self.numeric, of_numbers.unbind(1), strict=True):
-                sums, present = both.unbind(1)
-                (of_value, inner) = inner.tensor_split([within], 1)
-                means = [of_value[..., MEAN], sums / present.clamp(min=1)]
-                levels = torch.cat([*means, deviation(of_value), *of_value[..., LOW:].unbind(-1)], 1)
-                parts.append(signed_log(levels) if field.log else levels)
-            start = torch.where(counts[:, FIRST : FIRST + within] > 0, last_times[i], latest[:, :1])
-            parts += [latest[:, 3 + i, None] == codes, signed_log((latest[:, 1:2] - start) / scale)]
-        return finite(torch.cat([part.double() for part in parts], 1))
+        places, statistics = self.places, moments.unflatten(1, (-1, 6))
+        parts = [added[:, :2], latest[:, 1:2] - latest[:, :1]]
+        if self.numeric:
+            numbers, n = statistics[:, 1 : 1 + len(self.numeric)], added[:, :1]
+            counts = numbers[..., COUNT]
+            parts += [counts * numbers[..., MEAN], (n - counts) / n.clamp(min=1)]
+        if self.categorical:
+            numerators, denominators, within = _chosen(added, places.chosen).split(places.n_chosen, 1)
+            codes = _chosen(latest, places.code_columns)
+            parts += [numerators[:, : places.counts], numerators / denominators.clamp(min=1)]
+            parts += [(codes == places.codes.to(state.device)).double()]
+        if places.within:
+            start = torch.where(within > 0, latest[:, -places.within :], latest[:, :1])
+            parts += [latest[:, 1:2] - start]
+        computed = torch.cat([*parts, moments, deviation(statistics)], 1)
+        logs, others = _chosen(computed, places.features).split(places.n_features, 1)
+        features = [signed_log(logs / places.units.to(state.device)), others]
+        return finite(_chosen(torch.cat(features, 1), places.order))
 
     def n_values(self, column: Categorical) -> int:
         """Return how many values of a column have features."""
@@ -231,6 +240,29 @@ class RunningHandcrafted(nn.Module):
             yield from (f"{condition}: since" for condition in inner)
 
 
+def _chosen(values: Tensor, places: Tensor) -> Tensor:
+    """Return `(n, k)` the columns of `(n, m)` values at `(k,)` places."""
+    return values.gather(1, places.to(values.device).expand(len(values), -1))
+
+
+def _side_by_side(codes: list[Tensor], time: Tensor) -> Tensor:
+    """Return `(total, c)` int64 the codes of all columns."""
+    return torch.stack(codes, 1).long() if codes else torch.zeros(len(time), 0, dtype=torch.int64, device=time.device)
+
+
+def _of_one(values: Tensor) -> Tensor:
+    """Return `(n, m, 6)` what `_by_column` does for rows of one event each."""
+    present, values = ~values.isnan(), values.nan_to_num()
+    return torch.stack([present.double(), values, torch.zeros_like(values), values, values, values], -1)
+
+
+def _by_column(values: Tensor, rows: Tensor, n: int) -> Tensor:
+    """Return `(n, m, 6)` the statistics of the values `(total, m)` in each row."""
+    m = values.shape[1]
+    group = (rows * m).unsqueeze(1) + torch.arange(m, device=rows.device)
+    return statistics(values.flatten(), group.flatten(), n * m).view(n, m, 6)
+
+
 def signed_log(values: Tensor) -> Tensor:
     """Return `sign(v)·log(1 + |v|)`."""
     return values.sign() * values.double().abs().log1p()
@@ -238,7 +270,11 @@ def signed_log(values: Tensor) -> Tensor:
 
 def at(values: Tensor, index: Tensor) -> Tensor:
     """Return `values[index]`, where places outside are moved to the nearest one, and zeros if there are no values."""
-    return values[index.clamp(0, len(values) - 1)] if len(values) else values.new_zeros(index.shape)
+    return (
+        values[index.clamp(0, len(values) - 1)]
+        if values.shape[0]
+        else values.new_zeros(*index.shape, *values.shape[1:])
+    )
 
 
 def tally(events: Tensor, rows: Tensor, n: int) -> Tensor:
@@ -262,22 +298,22 @@ def statistics(values: Tensor, group: Tensor, groups: int) -> Tensor:
 
 def merged(first: Tensor, second: Tensor) -> Tensor:
     """Return `(..., 6)` the statistics of the values of `first` and then those of `second`; Chan et al. 1979."""
-    n, m = first[..., COUNT], second[..., COUNT]
-    weight = m / (n + m).clamp(min=1)
-    difference = second[..., MEAN] - first[..., MEAN]
+    (n, mean, norm, low, high, _), (m, mean_2, norm_2, low_2, high_2, last) = first.unbind(-1), second.unbind(-1)
+    total, difference = n + m, mean_2 - mean
+    weight = m / total.clamp(min=1)
     both = torch.stack(
         [
-            n + m,
-            first[..., MEAN] + difference * weight,
-            (first[..., NORM].square() + second[..., NORM].square() + difference.square() * n * weight).sqrt(),
-            torch.minimum(first[..., LOW], second[..., LOW]),
-            torch.maximum(first[..., HIGH], second[..., HIGH]),
-            second[..., LAST],
+            total,
+            mean + difference * weight,
+            (norm.square() + norm_2.square() + difference.square() * n * weight).sqrt(),
+            torch.minimum(low, low_2),
+            torch.maximum(high, high_2),
+            last,
         ],
         -1,
     )
-    either = torch.where((m > 0).unsqueeze(-1), second, first)
-    return torch.where(((n > 0) & (m > 0)).unsqueeze(-1), both, either)
+    there = second[..., :1] > 0
+    return torch.where((first[..., :1] > 0) & there, both, torch.where(there, second, first))
 
 
 def deviation(statistics: Tensor) -> Tensor:

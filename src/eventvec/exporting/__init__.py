@@ -1,46 +1,51 @@
-"""A recurrent encoder as an ONNX file, which scores events without torch and continues from stored states.
+"""A run as an ONNX file, which embeds events and predicts labels without torch, and continues from stored states.
 
 ::
 
-    graph            operators put together by expressions, and the file that they make
-    flat_rows        flat events, the row that each belongs to, and rows as a rectangle
-    recurrent_graph  the event encoder, the cells and the read-out
-    running_graph    features that continue exactly, and their components
+    graph              operators put together by expressions, and the file that they make
+    flat_rows          flat events, the row that each belongs to, and rows as a rectangle
+    layers             linear layers, normalisations, and layers one after the other
+    event_graph        the event encoder
+    recurrent_graph    the cells of a recurrent encoder and its read-out
+    attention_graph    the transformers and the encoder of sets
+    convolution_graph  dilated convolutions and the residual network
+    running_graph      features that continue exactly, and their components
+    encoder_graph      which of these an encoder is, and its parts side by side
+    predictor_graph    what a run predicts from its embeddings
 """
 
 from __future__ import annotations
 
 import json
 from importlib.metadata import version
-from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from eventvec.encoders import Compressed, Joined, Recurrent, RunningHandcrafted
-from eventvec.errors import ConfigError
+from eventvec.encoders import Joined
+from eventvec.encoders.interface import capabilities
+from eventvec.exporting.encoder_graph import check_exported, embed, start_state
 from eventvec.exporting.flat_rows import FlatRows
-from eventvec.exporting.graph import Graph, Value, concat
-from eventvec.exporting.recurrent_graph import check_recurrent, embed_recurrent
-from eventvec.exporting.running_graph import embed_compressed, embed_running
+from eventvec.exporting.graph import Graph, Value
+from eventvec.exporting.predictor_graph import described_labels, predictions, static_fields
 from eventvec.files import path_only, whole
+from eventvec.methods import Supervised
 from eventvec.runs import Run, check_run
-from eventvec.schema import Categorical, Schema
-from eventvec.sequences import Sequences
+from eventvec.schema import Categorical, Numeric, Schema
 from eventvec.tables import check_output
 
 FORMAT = 1
 """The version of the inputs, outputs and metadata of a file."""
 
 
-def to_onnx(run: Run, path: Path | str, *, overwrite: bool = False) -> dict[str, Any]:
-    """Write the encoder of a run as one ONNX file, and return what the file says about its inputs.
+def to_onnx(run: Run, path: Path | str, *, states: bool = True, overwrite: bool = False) -> dict[str, Any]:
+    """Write the encoder of a run and its predictions as one ONNX file, and return what the file says about itself.
 
-    The graph reads new events and the states before them, and returns embeddings and the states after them, as `update`
-    does; a history without a state before it is read as a whole. The states are those of the state store. All that the
-    graph needs to know of the columns is in the file's metadata under `eventvec`, as JSON, which is returned too.
+    The graph of a GRU or an LSTM reads new events and the states before them, and returns embeddings and the states
+    after them, as `update` does; a history without a state before it is read as a whole. The states are those of the
+    state store. Other encoders read whole histories. All that a caller needs to know of the columns is in the file's
+    metadata under `eventvec`, as JSON, which is returned too.
 
     Inputs, of one row or more, as many as a call has, and of their events one after the other:
 
@@ -50,22 +55,29 @@ def to_onnx(run: Run, path: Path | str, *, overwrite: bool = False) -> dict[str,
     - `column.NAME`: `(events,)` int64 codes (0 for a missing value, 1 for an unknown one, 2 for the first of the
       `values` in the metadata) or float32 numbers, NaN where missing; for list columns the codes of all elements, and
       `elements.NAME`: `(events,)` int64, how many of them each event has;
-    - `state`: `(rows, k)` float32; `seen`: `(rows,)` int64, the number of events that it has seen; `last_time`:
-      `(rows,)` in the type of `time`, the time of the last of these. Where `seen` is 0, the other two are not read.
+    - `static.NAME`: `(rows,)` codes or numbers as above, for the static columns that predictions read;
+    - `state`, if the file has states: `(rows, k)` float32; `seen`: `(rows,)` int64, the number of events that it has
+      seen; `last_time`: `(rows,)` in the type of `time`, the time of the last of these. Where `seen` is 0, the other
+      two are not read.
 
-    Outputs are `embedding` `(rows, dim)` float32, and `new_state`, `new_seen` and `new_last_time`, which are the inputs
-    of the next call.
+    Outputs are `embedding` `(rows, dim)` float32; `prediction.LABEL` for each label that the run has learned, `(rows,
+    classes)` float32 calibrated probabilities, or `(rows,)` numbers in the label's unit; and, if the file has
+    states, `new_state`, `new_seen` and `new_last_time`, which are the inputs of the next call.
 
-    Relations: `Run.embed` and `update` do the same with torch, and read tables.
+    Relations: `Run.embed`, `predict` and `update` do the same with torch, and read tables.
 
     Args:
-        run: The finished run; its encoder is a GRU or an LSTM, with the parts of `beside`, if any.
+        run: The finished run; its encoder is a GRU, an LSTM, a transformer, a set encoder, a dilated convolution or a
+            residual network over the columns of a table, with the parts `timing` and `aggregates`, if any.
         path: The file, which is written whole or not at all.
+        states: Whether the file continues from stored states, if the encoder can. Without them, it reads whole
+            histories only, and large batches faster.
         overwrite: Whether a file that eventvec did not write is replaced too.
 
     Returns:
-        The metadata: `run`, `eventvec` (the version), `key`, `time`, `order`, `ties`, `explode`, the `columns` with
-        their `kind`, `values` and `buckets`, `dim`, `stored_dim` and the `parts` of the embedding.
+        The metadata: `run`, `eventvec` (the version), `key`, `time`, `order`, `ties`, `explode`, the `columns` and
+        `static` columns with their `kind`, `values` and `buckets`, the `labels` with their `kind` and `classes`, `dim`,
+        `stored_dim` (0 without states) and the `parts` of the embedding.
 
     Raises:
         ConfigError: If another encoder made the vectors, the events have texts, the file would exceed 2 GiB, nothing
@@ -87,16 +99,18 @@ def to_onnx(run: Run, path: Path | str, *, overwrite: bool = False) -> dict[str,
     check_exported(encoder)
     check_output(path_only(path), [run.path], overwrite=overwrite)
     graph = Graph()
-    rows = _inputs(graph, schema)
-    start = _start(encoder, schema)
-    state = graph.input("state", np.float32, "rows", len(start))
-    before = (rows.seen > 0).unsqueeze(1).where(state, graph.constant(start[None]))
-    embedding, after = _embed(encoder, rows, before)
+    start, continues = start_state(encoder, schema), states and capabilities(encoder).continues
+    rows = _inputs(graph, schema, continues)
+    state = graph.input("state", np.float32, "rows", len(start)) if continues else None
+    embedding, after = embed(encoder, rows, start, state)
     graph.output("embedding", embedding, "rows", int(encoder.dim))
-    graph.output("new_state", after, "rows", len(start))
-    graph.output("new_seen", rows.seen + rows.lengths, "rows")
-    graph.output("new_last_time", rows.filled.where(rows.last(rows.time), rows.last_time), "rows")
-    about = _about(run, len(start))
+    _predict(run, graph, embedding)
+    if continues:
+        assert after is not None
+        graph.output("new_state", after, "rows", len(start))
+        graph.output("new_seen", rows.seen + rows.lengths, "rows")
+        graph.output("new_last_time", rows.filled.where(rows.last(rows.time), rows.last_time), "rows")
+    about = _about(run, len(start) if continues else 0)
     content = graph.model({"eventvec": json.dumps(about, ensure_ascii=False)})
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as draft:
@@ -104,79 +118,43 @@ def to_onnx(run: Run, path: Path | str, *, overwrite: bool = False) -> dict[str,
     return about
 
 
-def check_exported(encoder: Any) -> None:
-    """Refuse an encoder that has no graph, because it cannot continue from a stored state or reads texts."""
-    if isinstance(encoder, Joined):
-        for part in encoder.encoders.values():
-            check_exported(part)
-    elif isinstance(encoder, Compressed):
-        check_exported(encoder.encoder)
-    elif isinstance(encoder, Recurrent):
-        check_recurrent(encoder)
-    elif not isinstance(encoder, RunningHandcrafted):
-        raise ConfigError(
-            "ONNX files are made of gru and lstm encoders, which continue from a stored state; the encoder here is "
-            f"{type(encoder).__name__}"
-        )
-
-
-def _embed(encoder: Any, rows: FlatRows, state: Value) -> tuple[Value, Value]:
-    """Return the embedding and the state after the events."""
-    if isinstance(encoder, Joined):
-        parts: list[Any] = [*encoder.encoders.values()]
-        ends = accumulate((int(part.stored_dim) for part in parts), initial=0)
-        pairs = [_embed(part, rows, state.columns(*place)) for part, place in zip(parts, pairwise(ends), strict=True)]
-        embeddings, states = zip(*pairs, strict=True)
-        return concat(embeddings, 1), concat(states, 1)
-    if isinstance(encoder, Compressed):
-        features, after = _embed(encoder.encoder, rows, state)
-        return embed_compressed(encoder, features), after
-    if isinstance(encoder, Recurrent):
-        return embed_recurrent(encoder, rows, state)
-    assert isinstance(encoder, RunningHandcrafted)
-    return embed_running(encoder, rows, state)
-
-
-def _inputs(graph: Graph, schema: Schema) -> FlatRows:
+def _inputs(graph: Graph, schema: Schema, continues: bool) -> FlatRows:
     kind = np.float64 if schema.time_kind == "float" else np.int64
     lengths, time = graph.input("lengths", np.int64, "rows"), graph.input("time", kind, "events")
     columns, elements = {}, {}
     for field in schema.fields:
-        dtype = np.int64 if isinstance(field, Categorical) else np.float32
-        columns[field.name] = graph.input(f"column.{field.name}", dtype, "events")
+        columns[field.name] = graph.input(f"column.{field.name}", _column_type(field), "events")
     for bag in schema.bags:
         columns[bag.name] = graph.input(f"column.{bag.name}", np.int64, f"all {bag.name}")
         elements[bag.name] = graph.input(f"elements.{bag.name}", np.int64, "events")
-    seen, last_time = graph.input("seen", np.int64, "rows"), graph.input("last_time", kind, "rows")
+    if continues:
+        seen, last_time = graph.input("seen", np.int64, "rows"), graph.input("last_time", kind, "rows")
+    else:
+        seen, last_time = (graph.filled(0, each, lengths.size()) for each in (np.int64, kind))
     return FlatRows(graph, lengths, time, seen, last_time, columns, elements)
 
 
-def _start(encoder: Any, schema: Schema) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return `(k,)` float32, the state before any event."""
-    time = torch.float64 if schema.time_kind == "float" else torch.int64
-    columns: dict[str, Any] = {"time": torch.zeros(0, dtype=time), "gap": torch.zeros(0)}
-    for field in schema.fields:
-        columns[field.name] = torch.zeros(0, dtype=torch.int32 if isinstance(field, Categorical) else torch.float32)
-    nothing = torch.zeros(0, dtype=torch.int64)
-    for bag in schema.bags:
-        columns[bag.name] = Sequences({"code": torch.zeros(0, dtype=torch.int32)}, nothing, nothing)
-    place = next((weight.device for weight in encoder.parameters()), torch.device("cpu"))
-    empty = Sequences(columns, torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)).to(place)
-    with torch.inference_mode():
-        state: np.ndarray[Any, np.dtype[Any]] = encoder.state(empty).float().cpu().numpy()[0]
-    return state
+def _predict(run: Run, graph: Graph, embedding: Value) -> None:
+    """Add what the run predicts for each label to the outputs, from the embedding and from static columns."""
+    if not isinstance(run.method, Supervised):
+        return
+    static = {
+        field.name: graph.input(f"static.{field.name}", _column_type(field), "rows")
+        for field in static_fields(run.method)
+    }
+    learned = embedding.part(0, int(run.method.encoder.dim), axis=1)  # the parts beside it come after
+    results = predictions(run.method, run.info.get("temperatures", {}), learned, static)
+    for target in run.method.label_fields:
+        sizes = [len(target.values)] if isinstance(target, Categorical) else []
+        graph.output(f"prediction.{target.name}", results[target.name], "rows", *sizes)
+
+
+def _column_type(field: Categorical | Numeric) -> Any:
+    return np.int64 if isinstance(field, Categorical) else np.float32
 
 
 def _about(run: Run, stored_dim: int) -> dict[str, Any]:
-    schema = run.schema
-    columns: list[dict[str, Any]] = []
-    for field in (*schema.fields, *schema.bags):
-        if isinstance(field, Categorical):
-            kind = "lists" if field in schema.bags else "codes"
-            columns.append({"name": field.name, "kind": kind, "values": field.values, "buckets": field.buckets})
-        else:
-            columns.append({"name": field.name, "kind": "numbers"})
-    encoder = run.encoder
+    schema, encoder = run.schema, run.encoder
     return {
         "format": FORMAT,
         "run": run.id,
@@ -186,8 +164,18 @@ def _about(run: Run, stored_dim: int) -> dict[str, Any]:
         "order": schema.order,
         "ties": schema.ties,
         "explode": schema.explode,
-        "columns": columns,
+        "columns": [_described(field, "codes") for field in schema.fields]
+        + [_described(field, "lists") for field in schema.bags],
+        "static": [_described(field, "codes") for field in static_fields(run.method)],
+        "labels": described_labels(run.method),
         "dim": int(encoder.dim),
         "stored_dim": stored_dim,
         "parts": {name: list(place) for name, place in encoder.parts.items()} if isinstance(encoder, Joined) else {},
     }
+
+
+def _described(field: Categorical | Numeric, kind: str) -> dict[str, Any]:
+    """Return what the metadata say of a column; `kind` is that of a column of codes."""
+    if isinstance(field, Numeric):
+        return {"name": field.name, "kind": "numbers"}
+    return {"name": field.name, "kind": kind, "values": field.values, "buckets": field.buckets}

@@ -8,6 +8,9 @@ import numpy as np
 
 from eventvec.exporting.graph import Graph, Value, concat
 
+LONGEST = 2**62
+"""More events than a row has."""
+
 
 @dataclass
 class FlatRows:
@@ -46,17 +49,27 @@ class FlatRows:
         """Return the value of each row's last event, any value for rows without events."""
         return self._at(values, self.ends)
 
-    def before(self, values: Value) -> Value:
-        """Return the value of the event before each event, any value for the very first."""
-        return self._at(values, self.graph.places(self.total) - 1)
+    def before(self, values: Value, *sizes: int) -> Value:
+        """Return the values `(*sizes, events)` of the event before each event, 0 for the very first."""
+        nothing, axis = self.graph.constant(np.zeros((*sizes, 1), values.dtype)), len(sizes)
+        return concat([nothing, values], axis).part(0, -1, axis)
 
-    def padded(self, values: Value, width: int) -> tuple[Value, Value]:
-        """Return `(steps, rows, width)` values `(events, width)`, at least one step, and where there is an event."""
-        longest = concat([self.lengths, self.graph.integers(1)], 0).max(0)
-        steps = self.graph.places(longest).unsqueeze(1)
+    def padded(self, values: Value, width: int, longest: int = LONGEST, rows: int = 0) -> tuple[Value, Value]:
+        """Return `(rows, steps, width)` the values of events, at least one step, and where there is an event.
+
+        Args:
+            values: `(events, width)`.
+            width: Their size.
+            longest: How many events of a row are there at most, the latest ones.
+            rows: The axis of rows: 0, or 1 for `(steps, rows, width)`.
+        """
+        lengths = self.lengths if longest >= LONGEST else self.lengths.at_most(longest)
+        starts = self.starts if longest >= LONGEST else self.ends + 1 - lengths
+        most = concat([lengths, self.graph.integers(1)], 0).max(0)
+        steps = self.graph.places(most).unsqueeze(rows)
         nothing = self.graph.constant(np.zeros((1, width), values.dtype))
-        index = (steps + self.starts.unsqueeze(0)).at_most(self.total)
-        return concat([values, nothing], 0).take(index), steps < self.lengths.unsqueeze(0)
+        index = (steps + starts.unsqueeze(1 - rows)).at_most(self.total)
+        return concat([values, nothing], 0).take(index), steps < lengths.unsqueeze(1 - rows)
 
     def _at(self, values: Value, index: Value) -> Value:
         nothing = self.graph.constant(np.zeros(1, values.dtype))
@@ -69,3 +82,15 @@ def owner(graph: Graph, lengths: Value, total: Value) -> Value:
     marks = graph.filled(1, np.int64, lengths.size()).scattered(graph.filled(0, np.int64, total + 1), starts, "add")
     counted = marks.cumsum()
     return counted.take(graph.places(total)) - 1
+
+
+def cells(group: Value, width: int) -> Value:
+    """Return `(entries · width,)` the places of entries of a width among those of groups, both flat.
+
+    Args:
+        group: `(entries,)` the group of each.
+        width: The numbers of each.
+    """
+    if width == 1:
+        return group
+    return (group.unsqueeze(1) * width + group.graph.constant(np.arange(width))).reshape(-1)

@@ -5,6 +5,7 @@ Only operators of opset 18 are used, which onnxruntime has had since version 1.1
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -69,6 +70,16 @@ class Value:
         more = value + 1.0
         return more.equals(1.0).where(value, more.op("Log") * (value / (more - 1.0))).cast(self.dtype)
 
+    def expm1(self) -> Value:
+        """Return `exp(v) - 1` by way of float64, in the tensor's type, exact for small numbers too."""
+        value = self.cast(np.float64)
+        near = value + value * value * 0.5
+        return (value.op("Abs") < 1e-5).where(near, value.op("Exp") - 1.0).cast(self.dtype)
+
+    def gelu(self) -> Value:
+        """Return `v·Φ(v)`, with the normal distribution Φ by the error function."""
+        return self * 0.5 * ((self * math.sqrt(0.5)).op("Erf") + 1.0)
+
     def signed_log(self) -> Value:
         """Return `sign(v)·log(1 + |v|)` in the tensor's type."""
         return self.op("Sign") * self.op("Abs").log1p()
@@ -85,17 +96,29 @@ class Value:
         """Return the tensor without an axis of size 1."""
         return self.op("Squeeze", self.graph.integers(axis))
 
-    def columns(self, first: int, end: int) -> Value:
-        """Return columns of `(n, d)` from one place to another."""
-        return self.op("Slice", *map(self.graph.integers, (first, end, 1)))
+    def part(self, first: int, end: int, axis: int = 0) -> Value:
+        """Return what is from one place to another along an axis."""
+        return self.op("Slice", *map(self.graph.integers, (first, end, axis)))
+
+    def split(self, sizes: Sequence[int], axis: int = 0) -> list[Value]:
+        """Return the parts of these sizes along an axis."""
+        if len(sizes) == 1:
+            return [self]
+        return self.graph.apply_many(
+            "Split", len(sizes), self, self.graph.integers(*sizes), dtype=self.dtype, axis=axis
+        )
+
+    def transposed(self, *axes: int) -> Value:
+        """Return the tensor with its axes in another order."""
+        return self.op("Transpose", perm=list(axes))
 
     def take(self, index: Value, axis: int = 0) -> Value:
         """Return entries along an axis."""
         return self.op("Gather", index, axis=axis)
 
-    def size(self) -> Value:
-        """Return the size of the first axis, int64 without axes."""
-        return self.op("Shape", dtype=np.int64, start=0, end=1).squeeze(0)
+    def size(self, axis: int = 0) -> Value:
+        """Return the size of an axis, int64 without axes."""
+        return self.op("Shape", dtype=np.int64, start=axis, end=axis + 1).squeeze(0)
 
     def sum(self, axis: int) -> Value:
         """Return the sum along an axis, which is left out."""
@@ -123,6 +146,7 @@ class Graph:
     def __init__(self) -> None:
         self._onnx = need("onnx", "onnx")
         self._nodes: list[Any] = []
+        self._results: dict[bytes, list[Value]] = {}
         self._constants: dict[tuple[str, tuple[int, ...], bytes], tuple[str, Array]] = {}
         self._inputs: list[Any] = []
         self._outputs: list[Any] = []
@@ -164,27 +188,43 @@ class Graph:
         return self.apply_many(kind, 1, *values, dtype=dtype, **attributes)[0]
 
     def apply_many(self, kind: str, count: int, *values: Value, dtype: Any, **attributes: Any) -> list[Value]:
-        """Return as many results of an operator, which all have one type."""
-        names = [f"value_{len(self._nodes)}_{i}" for i in range(count)]
-        inputs = [value.name for value in values]
-        # nodes have names, without which onnxruntime 1.20 refuses some graphs
-        self._nodes.append(self._onnx.helper.make_node(kind, inputs, names, names[0], **attributes))
-        return [Value(self, name, np.dtype(dtype)) for name in names]
+        """Return as many results of an operator, which all have one type; an operator on the same is there once."""
+        node = self._onnx.helper.make_node(kind, [value.name for value in values], [], **attributes)
+        key = node.SerializeToString()
+        if key not in self._results:
+            names = [f"value_{len(self._nodes)}_{i}" for i in range(count)]
+            node.output.extend(names)
+            node.name = names[0]  # without names, onnxruntime 1.20 refuses some graphs
+            self._nodes.append(node)
+            self._results[key] = [Value(self, name, np.dtype(dtype)) for name in names]
+        return self._results[key]
 
     def model(self, metadata: dict[str, str]) -> bytes:
         """Return the content of the file, which onnx has checked and which carries texts by name."""
         helper = self._onnx.helper
-        size = sum(array.nbytes for _, array in self._constants.values()) + sum(map(len, metadata.values()))
+        nodes, names = self._needed()
+        arrays = {name: array for name, array in self._constants.values() if name in names}
+        size = sum(array.nbytes for array in arrays.values()) + sum(map(len, metadata.values()))
         if size > LARGEST - 2**24:  # the operators need some
             raise ConfigError(f"an ONNX file has at most 2 GiB, and the encoder has {size / 2**30:.1f}")
-        constants = [self._onnx.numpy_helper.from_array(array, name) for name, array in self._constants.values()]
-        graph = helper.make_graph(self._nodes, "eventvec", self._inputs, self._outputs, constants)
+        constants = [self._onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()]
+        graph = helper.make_graph(nodes, "eventvec", self._inputs, self._outputs, constants)
         opset = [helper.make_opsetid("", OPSET)]
         model = helper.make_model(graph, opset_imports=opset, ir_version=IR_VERSION, producer_name="eventvec")
         helper.set_model_props(model, metadata)
         self._onnx.checker.check_model(model, full_check=True)
         content: bytes = model.SerializeToString()
         return content
+
+    def _needed(self) -> tuple[list[Any], set[str]]:
+        """Return the operators that the outputs depend on, and the names of all tensors that these read or write."""
+        names = {output.name for output in self._outputs}
+        nodes = []
+        for node in reversed(self._nodes):
+            if not names.isdisjoint(node.output):
+                nodes.append(node)
+                names.update(node.input)
+        return nodes[::-1], names
 
     def _described(self, name: str, dtype: np.dtype[Any], shape: Sequence[int | str]) -> Any:
         return self._onnx.helper.make_tensor_value_info(name, _onnx_type(dtype), list(shape))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Tensor
@@ -53,9 +53,13 @@ def is_small(pack: Pack, d: int) -> bool:
     return 3 * d * d * pack.offsets[-1] < SMALL * len(pack.sizes)
 
 
-@contextmanager
-def fastest_matmul(pack: Pack, d: int) -> Iterator[None]:
+def fastest_matmul(pack: Pack, d: int) -> AbstractContextManager[None]:
     """Compute float32 matrix products inside the block in the fastest way for steps of this size, without autocast."""
     small = float32_precision() not in (None, "highest") and is_small(pack, d)
+    return _set_products(small) if small or torch.is_autocast_enabled("cpu") else nullcontext()
+
+
+@contextmanager
+def _set_products(small: bool) -> Iterator[None]:
     with torch.autocast("cpu", enabled=False), float32_products("highest" if small else None):
         yield

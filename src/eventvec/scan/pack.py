@@ -46,16 +46,32 @@ class Pack:
     @staticmethod
     def of(lengths: Tensor) -> Pack:
         """Return the layout of rows of these lengths, which are copied from the device once."""
+        n, host = lengths.shape[0], on_host(lengths)
+        if n == 1 or (n and bool((host == host[0]).all())):
+            each = torch.arange(n, device=lengths.device)
+            return Pack(each, each, lengths, [n] * int(host[0]))
         ordered, order = lengths.sort(descending=True, stable=True)
-        n = len(lengths)
         ranks = torch.empty_like(order).scatter_(0, order, torch.arange(n, device=order.device))
-        sizes = (n - on_host(lengths).bincount().cumsum(0)[:-1]).tolist() if n else []
+        sizes = (n - host.bincount().cumsum(0)[:-1]).tolist() if n else []
         return Pack(order, ranks, ordered, sizes)
 
     @property
     def active(self) -> int:
         """The number of rows that have events."""
         return self.sizes[0] if self.sizes else 0
+
+    @cached_property
+    def keeps_order(self) -> bool:
+        """Whether all rows have the same number of events, which leaves them in their order."""
+        return not self.sizes or self.sizes[-1] == self.order.shape[0]
+
+    def packed(self, values: Tensor) -> Tensor:
+        """Return `(n, ...)` values of rows in the order of `order`; the values themselves if that is theirs."""
+        return values if self.keeps_order else values.index_select(0, self.order)
+
+    def unpacked(self, values: Tensor) -> Tensor:
+        """Return `(n, ...)` values of rows as they stood before `packed`."""
+        return values if self.keeps_order else values.index_select(0, self.ranks)
 
     @cached_property
     def offsets(self) -> list[int]:
@@ -108,6 +124,8 @@ class Pack:
 
     def positions(self, starts: Tensor) -> Tensor:
         """Return `(total,)` the position of each packed event if row i's events are contiguous from `starts[i]`."""
+        if self.keeps_order and len(self.sizes) == 1:
+            return starts
         return starts[self.order][self.rows] + self._step
 
     def before(self, trace: Tensor, start: Tensor, chunk: Chunk) -> list[Tensor]:

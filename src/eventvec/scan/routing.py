@@ -60,7 +60,8 @@ def kernel_rows(cell: Cell, pack: Pack, whole: bool) -> list[tuple[int, int]] | 
         return None
     count = 1 if equal else min(1 + n // ROWS, CALLS)
     rows = [(n * i // count, n * (i + 1) // count) for i in range(count)]
-    padded = sum((end - first) * int(pack.lengths[first]) for first, end in rows)
+    lengths = [len(pack.sizes)] if equal else [int(pack.lengths[first]) for first, _ in rows]
+    padded = sum((end - first) * length for (first, end), length in zip(rows, lengths, strict=True))
     return rows if padded * cell.hidden_size <= LARGE else None
 
 
@@ -113,13 +114,20 @@ def _kernel(
 
 def _torch(cell: Cell, values: Any, start: Parts, first: int, end: int) -> tuple[Any, Sequence[Tensor]]:
     """Return torch's own states, and the last ones, of some rows."""
+    if len(values) == 1 and isinstance(cell, nn.GRU):  # of which `torch.gru` does the same
+        state = torch.gru_cell(values[0], start[0][first:end].contiguous(), *_weights(cell)[1:])
+        return state[None], [state]
     begin = tuple(part[None, first:end].contiguous() for part in start)
-    out, last = cell(values, begin if len(begin) > 1 else begin[0])
-    return out, [part[0] for part in (last if len(begin) > 1 else [last])]
+    kernel: Any = torch.gru if isinstance(cell, nn.GRU) else torch.lstm
+    flags = (True, 1, 0.0, cell.training, False, False)  # biases, layers, dropout, training, directions, batch first
+    out, *last = kernel(values, begin[0] if len(begin) == 1 else begin, cell._flat_weights, *flags)
+    return out, [part[0] for part in last]
 
 
 def _with_empty(ends: Sequence[Tensor], start: Parts, pack: Pack) -> Parts:
     """Return the ends of all rows, from those of the rows that have events."""
+    if pack.keeps_order:
+        return tuple(ends)
     return tuple(torch.cat([end, part[pack.active :]]) for end, part in zip(ends, start, strict=False))
 
 

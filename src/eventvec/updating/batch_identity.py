@@ -6,8 +6,10 @@ import hashlib
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
@@ -71,22 +73,28 @@ def _digest(total: int, names: list[str], parts: Iterable[Array]) -> str:
 
 def _hashes(x: Sequences, keys: Array, names: Sequence[str]) -> Array:
     """Return `(total, 2)` two hashes of each event: of the sum of hashes of its key and of its value in each column."""
-    index, rows = x.flat(), x.rows().numpy()
     bits = np.empty((1 + len(names), 1, x.total), np.uint64)
-    bits[0] = keys[rows]
+    bits[0] = keys[x.rows().numpy()]
     kinds: dict[torch.dtype, list[tuple[int, Tensor]]] = {}
+    tensors = [name for name in names if isinstance(x.columns[name], Tensor)]
+    selected = dict(zip(tensors, x.select(tensors), strict=True))
     for place, name in enumerate(names, 1):
-        values = x.columns[name][index]
-        if isinstance(values, Tensor):
-            kinds.setdefault(values.dtype, []).append((place, values))
+        if name in selected:
+            kinds.setdefault(selected[name].dtype, []).append((place, selected[name]))
         else:
-            bits[place] = row_hashes(values)
+            bits[place] = row_hashes(cast(Sequences, x.columns[name])[x.flat()])
     for alike in kinds.values():  # the columns of a type at once
         numbers = torch.stack([values for _, values in alike]).numpy()
         bits[[place for place, _ in alike], 0] = _bits(numbers)
-    places = mix(np.arange(len(bits), dtype=np.uint64))[:, None, None]  # a value counts for its column alone
-    mixed: Array = mix(mix((bits ^ places) ^ np.array(SEEDS, np.uint64)[:, None]).sum(0))
+    mixed: Array = mix(mix(bits ^ _salts(len(bits))).sum(0))
     return mixed.T
+
+
+@lru_cache
+def _salts(columns: int) -> Array:
+    """Return `(columns, 2, 1)` what values are mixed with, so that a value counts for its column alone."""
+    salts: Array = mix(np.arange(columns, dtype=np.uint64))[:, None, None] ^ np.array(SEEDS, np.uint64)[:, None]
+    return salts
 
 
 def _sorted(parts: Iterable[Array], total: int, folder: Path | str | None) -> Iterator[Array]:

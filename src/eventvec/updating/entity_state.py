@@ -7,6 +7,7 @@ them is embedded again, and older events no longer count.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -104,9 +105,7 @@ class RecurrentStates:
         if known.all():
             initial = self._tensor(stored)
         else:
-            with torch.inference_mode():
-                start = self.encoder.state(self.empty.to(self.device)).float().cpu()
-            initial = start.repeat(len(x), 1)
+            initial = self._start.repeat(len(x), 1)
             if stored:
                 initial[torch.from_numpy(known)] = self._tensor(stored)
         values = np.ascontiguousarray(self._states(x, initial.to(x.device)).numpy(), "<f4")
@@ -116,6 +115,12 @@ class RecurrentStates:
         ends, numbers = [0, *(4 * present.sum(1).cumsum()).tolist()], values[present].tobytes()
         masks = _each_row(np.packbits(present, axis=1))
         return [mask + numbers[a:b] for mask, (a, b) in zip(masks, pairwise(ends), strict=True)]
+
+    @cached_property
+    def _start(self) -> Tensor:
+        """The state before any event, `(1, k)` on the CPU."""
+        with torch.inference_mode():
+            return self.encoder.state(self.empty.to(self.device)).float().cpu()
 
     def read(self, states: list[bytes]) -> Tensor:
         """Return `(n, dim)` the embeddings of states."""

@@ -92,9 +92,8 @@ def _continued(x: Sequences, before: Facts, known: Array, clock: bool) -> Sequen
     gap, time = x.columns["gap"], x.columns["time"]
     assert isinstance(gap, Tensor)
     assert isinstance(time, Tensor)
-    pairs = np.stack([before.last_time[rows], time[first].numpy()], 1).reshape(-1)
-    gaps = times.intervals(pairs, np.arange(0, len(pairs), 2), clock)[1::2]
-    return replace(x, columns={**x.columns, "gap": gap.index_copy(0, first, torch.from_numpy(gaps.copy()))})
+    gaps = (time[first].numpy() - before.last_time[rows]) / (times.SECOND if clock else 1)  # rounded once
+    return replace(x, columns={**x.columns, "gap": gap.index_copy(0, first, torch.from_numpy(gaps.astype(np.float32)))})
 
 
 def refusal(events: Dataset | Tabular, data: Dataset, before: Facts, time_format: str | None, late: Array) -> DataError:
