@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import processes
 import updates
-from eventvec import serving
+from eventvec.serving.server import serve
 
 
 class Server(NamedTuple):
@@ -37,7 +37,7 @@ def _serve(state: str, log: str, address: str, options: dict[str, Any]) -> None:
         Path(address).with_suffix(".draft").write_text(place)
         Path(address).with_suffix(".draft").rename(address)
 
-    serving.serve(updates.untrained(), state, ready=ready, **options)
+    serve(updates.untrained(), state, ready=ready, **options)
 
 
 def start(state: Path, **options: Any) -> Server:

@@ -23,7 +23,7 @@ import fits
 import make
 import updates
 from commands import invoke
-from eventvec import serving
+from eventvec.serving.server import serve
 from served import Client, Server, event, free_port, running, start
 
 KEYS = ("secret-key-1", "secret-key-2", "secret-key-3")
@@ -285,19 +285,19 @@ def test_sigterm_ends_the_server_after_all_that_waits_is_answered(tmp_path: Path
 
 def test_what_cannot_be_served_is_refused_at_the_start(tmp_path: Path, server: Server) -> None:
     with pytest.raises(ev.ConfigError, match="SetEncoder cannot continue"):
-        serving.serve(updates.untrained("set"), tmp_path / "state.db")
+        serve(updates.untrained("set"), tmp_path / "state.db")
     joined = ev.encoders.Joined({"learned": make.encoder("gru"), "convolutions": make.encoder("tcn")})
     run = ev.Run(updates.Method(joined), make.schema(), {}, {"id": "3f2a", "labels": [], "holdouts": []})
     with pytest.raises(ev.ConfigError, match=r"^convolutions cannot continue"):
-        serving.serve(run, tmp_path / "state.db")
+        serve(run, tmp_path / "state.db")
     with pytest.raises(ev.ConfigError, match=f"port {server.port} cannot be used"):
-        serving.serve(updates.untrained(), tmp_path / "state.db", port=server.port)
+        serve(updates.untrained(), tmp_path / "state.db", port=server.port)
     assert not (tmp_path / "state.db").exists()
     other = updates.untrained()
     other.info["id"] = "another"
     for run, words in ((updates.untrained(), "open in another session"), (other, "must hold states of run another")):
         with pytest.raises(ev.CheckpointError, match=words):
-            serving.serve(run, server.log.with_suffix(".db"), port=0)
+            serve(run, server.log.with_suffix(".db"), port=0)
 
 
 def test_the_command_serves_predictions_until_sigterm(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from eventvec import serving, tables
+from eventvec import tables
 from eventvec.cli.application import RunFolder, command
 from eventvec.cli.event_inputs import on_device
 from eventvec.cli.parameters import Device, takes
@@ -30,7 +30,9 @@ def serve(
 
     For other machines: `--host 0.0.0.0`, with a token in the variable EVENTVEC_TOKEN
     """
+    from eventvec.serving.server import serve as serve_run
+
     read_token(gather(options, ServeOptions).host)
     tables.check_place(state)
     trained = on_device(run, device)
-    serving.serve(trained, state, ready=lambda address: typer.echo(f"run {trained.id} at {address}"), **options)
+    serve_run(trained, state, ready=lambda address: typer.echo(f"run {trained.id} at {address}"), **options)

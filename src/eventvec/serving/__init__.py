@@ -12,11 +12,12 @@
     slow_heads     the time limit for the head of a request
     routes         the application of a server
     server         `serve`: the server, until the process is told to end
+
+`server` is imported where it is used, because the models of requests take time to build.
 """
 
 from eventvec.serving.pushes import Push, Pushed
 from eventvec.serving.serve_options import ServeOptions
-from eventvec.serving.server import serve
 from eventvec.serving.session import StateSession, open_state
 
-__all__ = ["Push", "Pushed", "ServeOptions", "StateSession", "open_state", "serve"]
+__all__ = ["Push", "Pushed", "ServeOptions", "StateSession", "open_state"]
