@@ -48,6 +48,7 @@ LAZY = {
     *("duckdb", "deltalake", "adbc_driver_postgresql", "adbc_driver_manager"),
     *("transformers", "peft", "tokenizers", "sentence_transformers", "bitsandbytes"),
     *("tensorboard", "mlflow", "onnx", "optuna", "ray", "pyspark", "joblib"),
+    *("fastapi", "starlette", "uvicorn", "prometheus_client"),
 }
 
 

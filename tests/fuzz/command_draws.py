@@ -80,7 +80,7 @@ TEXTS = {
     "time_budget": ("0.01s", "0", "-1", "nan", "soon", "1e999", "h"), "key_as": ("who", "embedding", "", "a\nb"),
     "time_format": ("%Y", "%Q", "", "%Y-%m-%d %H:%M:%S"), "ties": ("keep", "x", ""), "order": ("amount", "t", "absent"),
     "fractions": ("1,0.5", "0", "x", "nan", "1e-9", ""), "batch_id": ("a", "", "é\n"), "out": ("new-run", *OUTPUTS),
-    "output": OUTPUTS,
+    "output": OUTPUTS, "host": ("127.0.0.1", "0.0.0.0", "::1", "", "x.invalid"), "durability": ("full", "batch", "x"),
     **dict.fromkeys(
         ("cutoffs", "static", "history", "events", "from", "features", "labels", "embeddings", "protected", "among",
          "run", "at", "mlflow", "tensorboard"), INPUTS),
@@ -111,7 +111,7 @@ class Call:
 
 
 def calls(rng: Random) -> list[tuple[str, list[str]]]:
-    """Return valid calls of every command but `demo`, which trains for minutes."""
+    """Return valid calls of every command but `demo`, which trains for minutes, and `serve`, which does not end."""
     out, events = (
         "out.parquet",
         rng.choice(("events.parquet", "events.csv", "folder", "duckdb://shop.db#events", "lake")),
@@ -191,7 +191,8 @@ def draw(rng: Random, valid: bool = False, secret: str = "", ends: bool = False)
         ends: Whether a signal ends it, so that it may be one that would train for minutes.
     """
     demo = ("demo", ["--out", "new-demo" if ends else "events.parquet"])
-    every = calls(rng) if secret else [*calls(rng), demo]
+    serve = ("serve", [rng.choice(("run", "lstm")), "--state", rng.choice(("state.db", "new.db"))])
+    every = [*calls(rng), serve, *([] if secret else [demo])]
     command, given = rng.choices(every, [SLOW.get(name, 1) for name, _ in every])[0]
     arguments, changes = list(given), 0 if valid or command == "demo" else rng.choice((0, 0, 1, 1, 2, 3))
     for _ in range(changes):
@@ -205,10 +206,11 @@ def draw(rng: Random, valid: bool = False, secret: str = "", ends: bool = False)
         epochs = rng.choice(EPOCHS) if changes and chance(rng, 0.05) else "1"
         trains = command == "fit" or any(text.startswith("--out") for text in arguments)
         arguments += ["--epochs", epochs] if trains else []  # or it trains for minutes
+    arguments += ["--port", "65536"] if command == "serve" else []  # or it does not end
     has_json = command != "card" and "--help" not in arguments
     arguments += ["--json"] if has_json and chance(rng, 0.2) else []
     arguments += ["--full"] if command in DECISIONS and "--help" not in arguments and chance(rng, 0.2) else []
-    is_valid = not changes and not secret and command != "demo"
+    is_valid = not changes and not secret and command not in ("demo", "serve")
     return Call(command, [command, *arguments], is_valid, secret)
 
 

@@ -9,6 +9,7 @@
     describe_command  what is true of each history, in sentences
     labels_command  labels of what follows
     tune_command   a search for settings
+    serve_command  fresh vectors over HTTP
     run_commands   further ones on a run or its vectors: card, export, influence, search
     recording      the course of a training for TensorBoard and MLflow
     event_inputs   the events that commands read
@@ -25,6 +26,7 @@ from eventvec.cli import (  # noqa: F401 (they add commands)
     labels_command,
     page_commands,
     run_commands,
+    serve_command,
     tune_command,
 )
 from eventvec.cli.application import app, main

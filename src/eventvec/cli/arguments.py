@@ -23,7 +23,7 @@ TABLES = {
 HEADINGS = {
     "Start": ("demo", "doctor"),
     "Learn": ("labels", "fit", "compare", "tune"),
-    "Use": ("features", "embed", "update", "predict", "surprise", "search", "describe", "export"),
+    "Use": ("features", "embed", "update", "serve", "predict", "surprise", "search", "describe", "export"),
     "Look": ("report", "influence", "card"),
     "Check": ("evaluate", "drift", "audit"),
 }

@@ -27,6 +27,7 @@ EXTRAS = {
     "duckdb": ["duckdb"],
     "delta": ["deltalake"],
     "postgres": ["adbc_driver_postgresql"],
+    "serve": ["fastapi", "uvicorn", "prometheus_client"],
 }
 """The modules that each extra installs."""
 

@@ -2,11 +2,22 @@
 
 ::
 
-    pushes   what is applied at once, and what comes back
-    session  `open_state`: applies events as they come, and gives vectors and predictions
+    pushes         what is applied at once, and what comes back
+    session        `open_state`: applies events as they come, and gives vectors and predictions
+    serve_options  where a server listens, and its limits
+    micro_batches  pushes that wait for the thread that applies them
+    bodies         requests and answers of a server
+    measures       what a server counts
+    limits         who may ask a server, how often, how much, and for how long
+    slow_heads     the time limit for the head of a request
+    routes         the application of a server
+    server         `serve`: the server, until the process is told to end
+
+`server` is imported where it is used, because the models of requests take time to build.
 """
 
 from eventvec.serving.pushes import Push, Pushed
+from eventvec.serving.serve_options import ServeOptions
 from eventvec.serving.session import StateSession, open_state
 
-__all__ = ["Push", "Pushed", "StateSession", "open_state"]
+__all__ = ["Push", "Pushed", "ServeOptions", "StateSession", "open_state"]
