@@ -26,7 +26,6 @@ from eventvec.embedding import embed, encode
 from eventvec.engines import Shards, embed_shards, forget_in_shards, update_shards
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
 from eventvec.evaluation import evaluate, score_features
-from eventvec.exporting import to_onnx
 from eventvec.labels import future_labels
 from eventvec.parts import register
 from eventvec.predicting.event_surprise import surprise
@@ -36,7 +35,6 @@ from eventvec.runs import Run, card, features, load
 from eventvec.schema import Schema
 from eventvec.searching import Index, SentenceIndex, read_index, search
 from eventvec.sequences import Sequences, join, searchsorted, stack
-from eventvec.serving import Push, Pushed, StateSession, open_state
 from eventvec.shift import drift
 from eventvec.statistics import Estimate
 from eventvec.tables import Embeddings, Fitting, attach, read, read_embeddings, read_series, until, write
@@ -48,8 +46,10 @@ from eventvec.updating import Updated, forget, update
 from eventvec.views import as_of
 
 if typing.TYPE_CHECKING:
+    from eventvec.exporting import to_onnx
     from eventvec.predicting.event_estimators import EventClassifier, EventRegressor
     from eventvec.predicting.vectorizer import EventVectorizer
+    from eventvec.serving import Push, Pushed, StateSession, open_state
 
 __all__ = [
     "Answer",
@@ -131,12 +131,14 @@ _LATE = {
     "EventClassifier": "eventvec.predicting.event_estimators",
     "EventRegressor": "eventvec.predicting.event_estimators",
     "EventVectorizer": "eventvec.predicting.vectorizer",
+    "to_onnx": "eventvec.exporting",
+    **dict.fromkeys(("Push", "Pushed", "StateSession", "open_state"), "eventvec.serving"),
 }
-"""The estimators, whose modules are imported at their first use because they need scikit-learn."""
+"""What is imported at its first use: the estimators, which need scikit-learn, and what serves a finished run."""
 
 
 def __getattr__(name: str) -> typing.Any:
-    """Return an estimator of `_LATE`."""
+    """Return a name of `_LATE`."""
     if name in _LATE:
         return getattr(importlib.import_module(_LATE[name]), name)
     below = [module.__name__ for module in (datasets, encoders, losses, methods, views) if name in vars(module)]

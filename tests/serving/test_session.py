@@ -279,6 +279,11 @@ def test_what_cannot_be_used_is_refused_and_changes_nothing(tmp_path: Path) -> N
         for options in ({"batch_id": ""}, {"position": {}}, {"position": {"a": 1}}, {"late": "recompute"}):
             with pytest.raises(ConfigError):
                 session.push(event, **options)
+        for wrong_key in ({**event, "id": "a\ud800"}, {**event, "code": "\udfff"}):
+            with pytest.raises(DataError, match="not Unicode"):
+                session.push(wrong_key)
+        with pytest.raises(DataError, match="not Unicode"):
+            session.vector("a\ud800")
         with pytest.raises(DataError, match="does not have 1 of 2 keys"):
             session.vectors([1, 2])
         assert content(tmp_path / "state") == before

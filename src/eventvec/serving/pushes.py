@@ -140,6 +140,8 @@ def _read_whole(push: Push, events: Dataset | Sequence[Mapping[str, Any]], run: 
         return ReadPush(push, replace(data.sequences, static={}), names, batch_identity(data), data.notes)
     except EventvecError as error:
         return error
+    except UnicodeError:
+        return DataError("the events have text that is not Unicode")
 
 
 def in_groups(reads: Iterable[tuple[T, ReadPush]]) -> Iterator[list[tuple[T, ReadPush]]]:

@@ -127,8 +127,6 @@ def application(session: StateSession, options: ServeOptions, token: str | None 
             return answered({"run": run, "predictions": session.predictions(body.keys)})
         except ConfigError as error:
             raise Refused(501, str(error)) from error
-        except UnicodeError as error:
-            raise Refused(422, "keys have text that is not Unicode") from error
         except EventvecError as error:
             raise refusal(error, absent=404) from error
 
@@ -160,8 +158,6 @@ async def within(result: asyncio.Future[Result], seconds: float) -> Pushed:
             f"the push was not applied within {seconds:g} seconds; send the same request again, which counts once"
         )
         raise Refused(503, sentence, **AGAIN) from None
-    except UnicodeError as error:
-        raise Refused(422, "the events have text that is not Unicode") from error
     if isinstance(pushed, EventvecError):
         raise refusal(pushed)
     return pushed

@@ -198,6 +198,8 @@ class StateSession:
             DataError: If the store does not have one of the entities.
         """
         names = [str(key) for key in entities]
+        if any("\ud800" <= letter <= "\udfff" for name in names for letter in name):
+            raise DataError("keys have text that is not Unicode")
         with self._using(self._reading), self._reader.reading():
             version = self._reader.facts(names, time_type(self.run.schema)).version
             if absent := int((version < 0).sum()):

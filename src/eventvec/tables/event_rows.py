@@ -87,7 +87,7 @@ class EventRows:
             return None
         try:
             return self._read(batches)
-        except (NotPlainError, KeyError, TypeError, OverflowError):
+        except (NotPlainError, KeyError, TypeError, OverflowError, UnicodeError):
             return None
 
     def _read(self, batches: Sequence[Events]) -> RowsOfBatches:
@@ -192,6 +192,8 @@ def _codes(field: Categorical, places: Mapping[str, int], values: list[Any]) -> 
         codes = [MISSING if value is None else FIRST + bucket_of(value, field.buckets) for value in values]
     else:
         codes = [MISSING if value is None else places.get(value, UNKNOWN) for value in values]
+        if UNKNOWN in codes:
+            "".join(value for value in values if value is not None).encode()  # refuses what is not Unicode
     return np.array(codes, np.int32)
 
 
