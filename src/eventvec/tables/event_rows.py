@@ -72,10 +72,7 @@ class EventRows:
             "timestamp": partial(_timestamps, schema.time_zone is not None),
         }  # fmt: skip
         self._times = times[schema.time_kind]
-        self._codes: dict[str, Callable[[list[Any]], Array]] = {}
-        for field in schema.categorical:
-            places = {value: place for place, value in enumerate(field.values, FIRST)}
-            self._codes[field.name] = partial(_codes, field, places)
+        self._places = [{value: place for place, value in enumerate(each.values, FIRST)} for each in schema.categorical]
 
     def read(self, batches: Sequence[Events]) -> RowsOfBatches | None:
         """Return the rows of batches of events, one batch after the other.
@@ -95,23 +92,29 @@ class EventRows:
         events = batches[0] if len(batches) == 1 else [event for batch in batches for event in batch]
         texts = _keys([event[schema.key] for event in events])
         times = self._times([event[schema.time] for event in events])
-        columns = {name: codes([event[name] for event in events]) for name, codes in self._codes.items()}
-        columns |= {field.name: _numbers([event[field.name] for event in events]) for field in schema.numeric}
+        values = [[event[field.name] for event in events] for field in schema.fields]
+        codes = _codes(schema.categorical, self._places, values, len(events))
+        numbers = _numbers(values[len(codes) :], len(events))
         total, heads, of = len(events), [0], np.repeat(np.arange(len(sizes)), sizes).tolist()
         if total > 1:
             order = sorted(range(total), key=lambda place: (of[place], texts[place], times[place]))
             texts, times = [texts[place] for place in order], times[order]
-            columns = {name: values[order] for name, values in columns.items()}
+            codes, numbers = codes.take(order, 1), numbers.take(order, 1)
             changes = [of[place] != of[place - 1] or texts[place] != texts[place - 1] for place in range(1, total)]
             heads += [place for place, differs in enumerate(changes, 1) if differs]
         notes: list[tuple[str, ...]] = [()] * len(sizes)
-        for field in schema.categorical:
-            for batch, count in Counter(of[place] for place in np.flatnonzero(columns[field.name] == UNKNOWN)).items():
-                notes[batch] += unknown_note(field.name, count, sizes[batch], "events")
-        columns = {"time": times, "gap": intervals(times, np.array(heads), schema.clock), **columns}
+        unknown = Counter[tuple[int, int]]()
+        for place, event in np.argwhere(codes == UNKNOWN).tolist():
+            unknown[of[event], place] += 1
+        for (batch, place), count in sorted(unknown.items()):
+            notes[batch] += unknown_note(schema.categorical[place].name, count, sizes[batch], "events")
+        gap = intervals(times, np.array(heads), schema.clock)
+        columns = {"time": torch.from_numpy(times), "gap": torch.from_numpy(gap)}
+        rows = (*torch.from_numpy(codes).unbind(), *torch.from_numpy(numbers).unbind())
+        columns |= {field.name: row for field, row in zip(schema.fields, rows, strict=True)}
         starts = torch.tensor(heads)
         lengths = torch.tensor([*heads[1:], total]) - starts
-        x = Sequences({name: torch.from_numpy(values) for name, values in columns.items()}, starts, lengths)
+        x = Sequences(columns, starts, lengths)
         ends = np.bincount([of[place] for place in heads], minlength=len(sizes)).cumsum()
         return RowsOfBatches(x, [texts[place] for place in heads], ends.tolist(), notes)
 
@@ -177,8 +180,16 @@ def _dates(values: list[Any]) -> Array:
     return np.array([(value.toordinal() - EPOCH_DAY) * DAY for value in values], np.int64)
 
 
-def _codes(field: Categorical, places: Mapping[str, int], values: list[Any]) -> Array:
-    """Return int32 codes of texts, whole numbers or booleans; None is missing."""
+def _codes(
+    fields: Sequence[Categorical], places: Sequence[Mapping[str, int]], columns: Sequence[list[Any]], total: int
+) -> Array:
+    """Return `(c, total)` int32 codes of texts, whole numbers or booleans; None is missing."""
+    codes = [_column(*each) for each in zip(fields, places, columns, strict=False)]
+    return np.array(codes, np.int32).reshape(len(fields), total)
+
+
+def _column(field: Categorical, places: Mapping[str, int], values: list[Any]) -> list[int]:
+    """Return the codes of a column."""
     kinds = set(map(type, values)) - {type(None)}
     if len(kinds) > 1 or not kinds <= {str, int, bool}:
         raise NotPlainError
@@ -189,29 +200,23 @@ def _codes(field: Categorical, places: Mapping[str, int], values: list[Any]) -> 
             raise NotPlainError
         values = [None if value is None else str(value) for value in values]
     if field.buckets:
-        codes = [MISSING if value is None else FIRST + bucket_of(value, field.buckets) for value in values]
-    else:
-        codes = [MISSING if value is None else places.get(value, UNKNOWN) for value in values]
-        if UNKNOWN in codes:
-            "".join(value for value in values if value is not None).encode()  # refuses what is not Unicode
-    return np.array(codes, np.int32)
+        return [MISSING if value is None else FIRST + bucket_of(value, field.buckets) for value in values]
+    codes = [MISSING if value is None else places.get(value, UNKNOWN) for value in values]
+    if UNKNOWN in codes:
+        "".join(value for value in values if value is not None).encode()  # refuses what is not Unicode
+    return codes
 
 
-def _numbers(values: list[Any]) -> Array:
-    """Return float32 numbers, NaN where missing."""
-    kinds = set(map(type, values)) - {type(None)}
-    if not kinds <= {int, float}:
-        raise NotPlainError
-    if kinds == {int, float} and any(type(value) is int and abs(value) > EXACT for value in values):
-        raise NotPlainError
-    if kinds == {int} and None not in values:
-        numbers = np.array(values, np.int64).astype(np.float32)
-    else:
-        numbers = np.array([np.nan if value is None else value for value in values], np.float64)
-        if kinds == {int} and (np.abs(numbers) > EXACT).any():
+def _numbers(columns: Sequence[list[Any]], total: int) -> Array:
+    """Return `(m, total)` float32 numbers, NaN for None."""
+    for values in columns:
+        kinds = set(map(type, values))
+        if not kinds <= {int, float, type(None)}:
             raise NotPlainError
-        with np.errstate(over="ignore"):
-            numbers = numbers.astype(np.float32)
+        if int in kinds and any(type(value) is int and abs(value) > EXACT for value in values):
+            raise NotPlainError
+    with np.errstate(over="ignore"):
+        numbers = np.array(columns, np.float64).reshape(len(columns), total).astype(np.float32)
     if np.isinf(numbers).any():
         raise NotPlainError
     return numbers
