@@ -239,6 +239,10 @@ class Store:
         Args:
             values: Each value after its place; the rows are returned in order of these places.
         """
+        values = list(values)
+        if len(values) == 1:
+            query = f"SELECT {columns} FROM (SELECT ? AS place) CROSS JOIN {table} WHERE {table}.{name} = ?"
+            return self.db.execute(query, values[0]).fetchall()
         self.db.execute("DELETE FROM temp.lookup")
         self.db.executemany("INSERT INTO temp.lookup VALUES (?, ?)", values)
         query = f"SELECT {columns} FROM temp.lookup CROSS JOIN {table} ON {table}.{name} = lookup.value ORDER BY place"
