@@ -87,6 +87,8 @@ BAD: dict[str, tuple[Any, str]] = {
     "a late event": ([event(KEYS[0], 1)], "older than the last event"),
     "a number as key": ([event(1.5)], "cannot be the key"),
     "no key": ([event(None)], "cannot be the key"),
+    "no column of the key": ([{name: value for name, value in event("a").items() if name != "id"}], "has no 'id'"),
+    "too many events": ([event(KEYS[1])] * 1001, "at most 1000 items"),
     "keys of two types": ([event(KEYS[1]), event(7)], "mixes types"),
     "a key that is no text": ([event("\ud800")], "not Unicode"),
     "a column is missing": ([{"id": KEYS[1], "at": "2024-01-01T00:00:00"}], "no column 'code'"),
@@ -102,17 +104,23 @@ BAD: dict[str, tuple[Any, str]] = {
 }
 
 
+def applied(client: httpx.Client) -> float:
+    """Return the number of events that the server says it applied."""
+    (line,) = [line for line in client.get("/metrics").text.splitlines() if line.startswith("eventvec_events_total")]
+    return float(line.split()[1])
+
+
 @pytest.mark.parametrize("name", BAD)
 def test_events_that_cannot_be_used_change_nothing(name: str, client: httpx.Client) -> None:
     events, words = BAD[name]
-    before = client.get("/health").json(), client.get(f"/vectors/{KEYS[0]}").json()
+    before = applied(client), client.get(f"/vectors/{KEYS[0]}").json()
     good = {"events": [event("good", 1)], "batch_id": name}
     content = json.dumps({**good, "events": events}).encode()
     answer = client.post("/events", content=content, headers={"content-type": "application/json"})
     assert (answer.status_code, list(answer.json())) == (422, ["detail"]), answer.text
     assert words in answer.json()["detail"]
     assert not any(key in answer.text for key in KEYS), answer.text
-    assert (client.get("/health").json(), client.get(f"/vectors/{KEYS[0]}").json()) == before
+    assert (applied(client), client.get(f"/vectors/{KEYS[0]}").json()) == before
     assert client.post("/events", json=good).json()["applied"]  # the name was not taken
 
 
@@ -143,7 +151,8 @@ def test_malformed_bodies_are_refused_without_repeating_them(
 
 def test_a_body_that_is_not_declared_as_json_is_refused(client: httpx.Client) -> None:
     content = json.dumps({"events": [event("plain")]})
-    assert client.post("/events", content=content, headers={"content-type": "text/plain"}).status_code == 422
+    for headers in ({"content-type": "text/plain"}, {"content-type": "application/jsonx"}, {}):
+        assert client.post("/events", content=content, headers=headers).status_code == 415
 
 
 def test_bytes_that_are_not_http_are_refused(server: Server, client: httpx.Client) -> None:

@@ -272,13 +272,20 @@ def test_what_cannot_be_used_is_refused_and_changes_nothing(tmp_path: Path) -> N
             ({**event, "amount": "much"}, "is numeric but has 1 text"), ([], "the list of events is empty"),
             ({name: value for name, value in event.items() if name != "code"}, "'code'"),
             ([3], "must hold dictionaries"),
+            ({name: value for name, value in event.items() if name != "id"}, "has no 'id'; every event needs a key"),
             ({**event, "at": "2024-05-02 10:00:00", "amount": 1e39}, "infinite"),
         ):  # fmt: skip
             with pytest.raises(DataError, match=message):
                 session.push(wrong)  # type: ignore[arg-type]
-        for options in ({"batch_id": ""}, {"position": {}}, {"position": {"a": 1}}, {"late": "recompute"}):
+        for options in (
+            {"batch_id": ""}, {"batch_id": "a\ud800"}, {"position": {}}, {"position": {"a": 1}}, {"position": "1700"},
+            {"late": "recompute"},
+        ):  # fmt: skip
             with pytest.raises(ConfigError):
-                session.push(event, **options)
+                session.push(event, **options)  # type: ignore[arg-type]
+        for nothing in (5, None, pl.DataFrame([event])):
+            with pytest.raises(ConfigError, match="must be a dictionary, a list of dictionaries or a Dataset"):
+                session.push(nothing)  # type: ignore[arg-type]
         for wrong_key in ({**event, "id": "a\ud800"}, {**event, "code": "\udfff"}):
             with pytest.raises(DataError, match="not Unicode"):
                 session.push(wrong_key)
@@ -310,6 +317,8 @@ def test_the_last_pushes_can_be_given_again(tmp_path: Path) -> None:
         with pytest.raises(DataError, match="no longer kept"):
             session.push(rows[-4], batch_id="36")
         assert session._reader.db.execute("SELECT count(*) FROM versions").fetchone()[0] <= 5
+        kept = session._reader.db.execute("SELECT number FROM batches WHERE kept ORDER BY number").fetchall()
+        assert kept == [(38,), (39,), (40,)]
         expected = slow(run, rows)
         assert all(np.allclose(session.vector(key), vector, atol=1e-5) for key, vector in expected.items())
 
@@ -331,6 +340,30 @@ def test_the_log_is_written_into_the_store_while_a_session_is_open(
             assert in_the_file(path) < len(session)
             session.flush()
             assert in_the_file(path) == len(session)
+
+
+def test_flush_returns_when_the_log_is_in_the_file(tmp_path: Path) -> None:
+    run, rows = untrained(), dicts(table())
+    with ev.open_state(run, tmp_path / "state", durability="batch") as session:
+        session.push(rows[:40])
+        other = sqlite3.connect(tmp_path / "state", check_same_thread=False)
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM entities").fetchall()  # a reader of old states lets no log be written
+        session.push(rows[40:])
+        threading.Timer(0.3, other.close).start()
+        session.flush()
+        assert in_the_file(tmp_path / "state") == len(session)
+
+
+def test_the_log_stays_small_however_busy_the_session_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CHECKPOINT", 10**9)
+    monkeypatch.setattr(module, "LARGEST_LOG", 400_000)
+    run, rows, sizes = untrained(), dicts(table(n=50, events=300)), []
+    with ev.open_state(run, tmp_path / "state") as session:
+        for event in rows:
+            session.push(event)
+            sizes.append(module.log_size(tmp_path / "state"))
+    assert 300_000 < max(sizes) < 600_000
 
 
 def in_the_file(path: Path) -> int:

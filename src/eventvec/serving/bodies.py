@@ -11,6 +11,9 @@ from eventvec.errors import DataError, listed
 from eventvec.schema import Schema
 from eventvec.serving.pushes import Late
 
+MOST = 1_000
+"""The largest number of events, or of keys, in a request; `update` applies larger batches."""
+
 
 class EventsBody(BaseModel):
     """Events that are applied together, of one entity or of several.
@@ -20,7 +23,9 @@ class EventsBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     events: list[dict[str, Any]] = Field(
-        min_length=1, description="An object for each event, with the columns that the run reads; null is missing."
+        min_length=1,
+        max_length=MOST,
+        description="An object for each event, with the columns that the run reads; null is missing.",
     )
     batch_id: str | None = Field(
         None, min_length=1, description="The name of the push; without one, its content identifies it."
@@ -35,7 +40,7 @@ class KeysBody(BaseModel):
     """The entities to predict for."""
 
     model_config = ConfigDict(extra="forbid")
-    keys: list[StrictInt | StrictStr] = Field(min_length=1)
+    keys: list[StrictInt | StrictStr] = Field(min_length=1, max_length=MOST)
 
 
 class PushedAnswer(BaseModel):
@@ -69,7 +74,6 @@ class HealthAnswer(BaseModel):
 
     ready: bool
     run: str
-    entities: int
     positions: dict[str, str] = Field(description="How far each stream was read, by the pushes with a position.")
 
 

@@ -141,6 +141,9 @@ class Limits:
                 raise Refused(401, "the request needs the header Authorization: Bearer TOKEN", **headers_)
         elif not _names_loopback(headers.get(b"host", b"").decode("latin-1")):
             raise Refused(403, f"the header Host must name this machine (localhost); otherwise set {TOKEN}")
+        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if scope.get("method") == "POST" and kind != b"application/json":  # which no page of another site can send
+            raise Refused(415, "the request needs the header Content-Type: application/json")
         if self._bucket is not None and path not in UNLIMITED and not self._bucket.takes_one(time.monotonic()):
             raise _busy(f"more than {self._options.rate:g} requests a second; send it again later")
         if path == "/events" and self._full():

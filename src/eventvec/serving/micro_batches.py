@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from queue import Empty, Queue
 from typing import TypeAlias
 
+import polars as pl
+
 from eventvec.errors import EventvecError
 from eventvec.serving.pushes import Push, Pushed
 from eventvec.serving.session import StateSession
 
 AT_ONCE = 100
 """The largest number of pushes that are applied in one transaction."""
-Result: TypeAlias = Pushed | EventvecError
-_Results: TypeAlias = Sequence[Result | Exception]
+Result: TypeAlias = Pushed | Exception
+"""What became of a push: an `EventvecError` says why it was refused, and any other error is unexpected."""
 
 
 @dataclass
@@ -101,28 +103,24 @@ class MicroBatches:
     def _apply(self, taken: list[tuple[Push, asyncio.Future[Result]]]) -> None:
         if not taken:
             return
-        results: _Results
+        results: Sequence[Result]
         try:
             results = self._session.push_many([push for push, _ in taken])
         except EventvecError as error:  # of the store; nothing was applied
             results = [error] * len(taken)
-        except Exception as error:
+        except (Exception, pl.exceptions.PanicException) as error:
             if len(taken) > 1:  # one of them is at fault
                 for each in taken:
                     self._apply([each])
                 return
-            results = [error]
+            results = [error if isinstance(error, Exception) else RuntimeError("polars has failed")]
         futures = [future for _, future in taken]
         with suppress(RuntimeError):  # the event loop has ended, and with it the requests
             futures[0].get_loop().call_soon_threadsafe(_deliver, futures, results)
 
 
-def _deliver(futures: Sequence[asyncio.Future[Result]], results: _Results) -> None:
-    """Give each request its result, in the event loop."""
+def _deliver(futures: Sequence[asyncio.Future[Result]], results: Sequence[Result]) -> None:
+    """Give each request its result, in the event loop; an error as a value, which asyncio does not log."""
     for future, result in zip(futures, results, strict=True):
-        if future.done():  # the request waits no longer
-            continue
-        if isinstance(result, Exception) and not isinstance(result, EventvecError):
-            future.set_exception(result)
-        else:
+        if not future.done():  # the request still waits
             future.set_result(result)

@@ -8,9 +8,10 @@ from itertools import pairwise
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import numpy as np
+import polars as pl
 
 from eventvec.dataset import Dataset
-from eventvec.errors import ConfigError, DataError, EventvecError
+from eventvec.errors import ConfigError, DataError, EventvecError, shown
 from eventvec.options import one_of
 from eventvec.runs import Run
 from eventvec.sequences import Array, Sequences
@@ -35,7 +36,8 @@ class Push:
         batch_id: The name of the push, which then identifies it. Without a name, its position does, or else its events,
             of which two pushes may then not be equal.
         position: How far streams had been read after the last of these events, such as `{"cards": "1700-0"}`. It is
-            recorded in the transaction of the states, and `StateSession.positions` returns it.
+            recorded in the transaction of the states, and `StateSession.positions` returns it. A push that is refused,
+            or was applied before, records none.
         late: What becomes of events older than the last one that their entity's state has seen: `refuse` raises an
             error, `drop` leaves them out.
 
@@ -54,9 +56,13 @@ class Push:
 
     def __post_init__(self) -> None:
         one_of("late", self.late, get_args(Late))
-        texts = [] if self.batch_id is None else [self.batch_id]
-        texts += [] if self.position is None else [*self.position, *self.position.values()]
-        if not all(isinstance(text, str) and text for text in texts) or self.position == {}:
+        if not isinstance(self.events, Mapping | list | tuple | Dataset):
+            kind = type(self.events).__name__
+            raise ConfigError(f"a push must be a dictionary, a list of dictionaries or a Dataset, got {kind}")
+        position = {} if self.position is None else self.position
+        texts = [*([] if self.batch_id is None else [self.batch_id])]
+        texts += [*position, *position.values()] if isinstance(position, Mapping) else [None]
+        if not all(isinstance(text, str) and text and _is_unicode(text) for text in texts) or self.position == {}:
             raise ConfigError("batch_id must be text, and position texts by the names of streams; none may be empty")
 
     @property
@@ -133,6 +139,10 @@ def read_pushes(pushes: Sequence[Push], run: Run, rows: EventRows) -> list[ReadP
 def _read_whole(push: Push, events: Dataset | Sequence[Mapping[str, Any]], run: Run) -> ReadPush | EventvecError:
     """Return a push as `update` reads a batch."""
     try:
+        if not isinstance(events, Dataset) and any(
+            isinstance(event, Mapping) and run.schema.key not in event for event in events
+        ):
+            raise DataError(f"an event has no {shown(run.schema.key)}; every event needs a key")
         full = run.read(events if isinstance(events, Dataset) else list(events)).to("cpu")
         data, names = in_key_order(full[full.sequences.lengths > 0])
         if not names:
@@ -142,6 +152,12 @@ def _read_whole(push: Push, events: Dataset | Sequence[Mapping[str, Any]], run: 
         return error
     except UnicodeError:
         return DataError("the events have text that is not Unicode")
+    except pl.exceptions.PanicException:
+        return DataError("the events have values that no table holds")
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def in_groups(reads: Iterable[tuple[T, ReadPush]]) -> Iterator[list[tuple[T, ReadPush]]]:

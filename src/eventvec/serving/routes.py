@@ -35,11 +35,12 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 CODES = {
-    400: "The body is no JSON that can be read.",
+    400: "The body cannot be read as JSON.",
     401: "The token is absent or wrong.",
     404: "The store does not have the entity.",
     408: "The body came too slowly.",
     413: "The body is too large.",
+    415: "The body is not declared as JSON.",
     422: "The body or its events cannot be used, or events are late.",
     429: "The server has too much to do; send the request again after the seconds of Retry-After.",
     501: "The run predicts no label.",
@@ -89,7 +90,7 @@ def application(session: StateSession, options: ServeOptions, token: str | None 
     async def refused(request: Any, error: Refused) -> Response:
         return JSONResponse({"detail": error.detail}, error.code, error.headers)
 
-    @app.post("/events", response_model=PushedAnswer, responses=described(400, 401, 408, 413, 422, 429, 503))
+    @app.post("/events", response_model=PushedAnswer, responses=described(400, 401, 408, 413, 415, 422, 429, 503))
     async def events(body: EventsBody) -> Any:
         """Apply events, and return the vectors of their entities; the states are in the store then."""
         began = time.perf_counter()
@@ -134,7 +135,7 @@ def application(session: StateSession, options: ServeOptions, token: str | None 
     def health() -> Any:
         """Return whether the server applies events, and what it serves."""
         ready = batches.running
-        about = {"ready": ready, "run": run, "entities": len(session), "positions": session.positions}
+        about = {"ready": ready, "run": run, "positions": session.positions}
         return answered(about, 200 if ready else 503)
 
     @app.get("/metrics", response_class=Response, responses=described(401))
@@ -160,6 +161,8 @@ async def within(result: asyncio.Future[Result], seconds: float) -> Pushed:
         raise Refused(503, sentence, **AGAIN) from None
     if isinstance(pushed, EventvecError):
         raise refusal(pushed)
+    if isinstance(pushed, Exception):
+        raise pushed
     return pushed
 
 

@@ -36,12 +36,13 @@ from eventvec.tables.event_rows import EventRows
 from eventvec.updating.batches import advance, applied_before, time_type
 from eventvec.updating.entity_state import choose_state
 from eventvec.updating.late_events import plan
-from eventvec.updating.store import Batch
 from eventvec.updating.store_file import opened, told
 
 Durability = Literal["full", "batch"]
 CHECKPOINT = 200
 """The number of transactions after which the log beside the store is written into it."""
+LARGEST_LOG = 1 << 26
+"""The number of bytes of this log from which on a push waits until it has been written."""
 
 
 def open_state(
@@ -102,9 +103,9 @@ class StateSession:
 
     def __init__(self, run: Run, state: Path, keep: int | None, durability: Durability, read_only: bool) -> None:
         self.run, self.path, self.keep, self.read_only = run, state, keep, read_only
+        self._durability = durability
         self._rows, self._empty = EventRows(run.schema), _without_events(run.schema)
         self._reading, self._writing = threading.Lock(), threading.Lock()
-        self._newest: Batch | None = None
         self._stack = ExitStack()
         with ExitStack() as opening:
             opening.enter_context(evaluating(run.method))
@@ -177,9 +178,12 @@ class StateSession:
                 result = results[place]
                 if each.push.position is not None and isinstance(result, Pushed) and result.applied:
                     self._writer.set_positions(each.push.position)
-            if self.keep is not None and self._newest is not None:
-                self._writer.prune(self._newest, self.keep)
+            if self.keep is not None:
+                self._writer.prune(self.keep)
         self._checkpoints.committed()
+        if log_size(self.path) > LARGEST_LOG:  # writers were faster than the checkpoints beside them
+            with self._using(self._writing):
+                self._writer.db.execute("PRAGMA wal_checkpoint(PASSIVE)")  # nothing is written meanwhile
         return [results[place] for place in range(len(read))]
 
     def vector(self, key: str | int) -> Array:
@@ -245,13 +249,17 @@ class StateSession:
     def flush(self) -> None:
         """Return when all pushes would survive a power cut; only with `durability="batch"` they might not yet."""
         with self._using(self._writing):
-            self._writer.db.execute("PRAGMA wal_checkpoint(FULL)")
+            self._writer.checkpoint("FULL")
 
     def close(self) -> None:
         """Close the store; all pushes survive a power cut then."""
         with self._writing, self._reading:
-            self._stack.close()
-            self._closed = True
+            try:
+                if self._durability == "batch" and not self.read_only and not self._closed:
+                    self._writer.checkpoint("FULL")
+            finally:
+                self._closed = True
+                self._stack.close()
 
     def __enter__(self) -> StateSession:
         return self
@@ -327,10 +335,18 @@ class StateSession:
         for each, end, n_late in zip(reads, ends.tolist(), late.tolist(), strict=True):
             start, name = end - len(each.names), each.push.name
             new = int((before.version[start:end] < 0).sum())
-            self._newest = store.finish(name, each.identity, first + start, end - start, new, n_late)
+            store.finish(name, each.identity, first + start, end - start, new, n_late)
             notes = (*each.notes, *([f"{n_late:,} late events were left out"] if n_late else []))
             results.append(Pushed(each.names, vectors[start:end].numpy(), True, new, n_late, notes))
         return results
+
+
+def log_size(state: Path) -> int:
+    """Return the number of bytes of the log beside a store; 0 if there is none."""
+    try:
+        return state.with_name(f"{state.name}-wal").stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 class _Checkpoints:

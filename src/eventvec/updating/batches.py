@@ -180,7 +180,7 @@ def apply_batch(
             new = int((before.version < 0).sum())
             batch = store.finish(chosen.batch_id, identity, first, len(data), new, planned.late)
             if chosen.keep is not None:
-                store.prune(batch, chosen.keep)
+                store.prune(chosen.keep)
     embeddings = _embeddings(run, data, batch, vectors, planned.now.events, last_time)
     notes = (*data.notes, *planned.notes)
     return _as_read(Updated(embeddings, data, True, new, planned.late, notes), read)

@@ -8,12 +8,13 @@ What the bytes of a version mean is in `entity_state`; the file is opened in `st
 from __future__ import annotations
 
 import sqlite3
+import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,8 @@ POSITION = "position of "
 POSITIONS = (POSITION, POSITION[:-1] + "!")
 """The first such text, and the first text after all of them."""
 
+CHECKPOINT_WAIT = 30
+"""The seconds in which others must let the log be written into the file."""
 RESTORE = "restore a copy, or build a new store from the whole history"
 
 
@@ -210,16 +213,19 @@ class Store:
         rows = self.db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", POSITIONS).fetchall()
         return {name.removeprefix(POSITION): value for name, value in self._typed(rows, str, str)}
 
-    def prune(self, newest: Batch, keep: int) -> None:
+    def prune(self, keep: int) -> None:
         """Delete the versions of all but the last `keep` batches, where newer ones have replaced them."""
-        limit = newest.number - keep
+        (newest,) = self.db.execute("SELECT coalesce(max(number), 0) FROM batches").fetchone()
+        limit = newest - keep
         row = self.db.execute("SELECT first FROM batches WHERE number = ?", (limit + 1,)).fetchone()
         if row:
             self.db.execute(
                 "DELETE FROM versions WHERE version IN (SELECT version FROM replaced WHERE version < ?)", row
             )
             self.db.execute("DELETE FROM replaced WHERE version < ?", row)
-            self.db.execute("UPDATE batches SET kept = 0 WHERE number <= ? AND kept", (limit,))
+            query = "SELECT number FROM batches WHERE number <= ? AND NOT kept ORDER BY number DESC LIMIT 1"
+            (before,) = self.db.execute(query, (limit,)).fetchone() or (0,)  # those up to it are not kept either
+            self.db.execute("UPDATE batches SET kept = 0 WHERE number > ? AND number <= ?", (before, limit))
 
     def forget(self, key: str) -> bool:
         """Return whether the store had an entity, after deleting all its versions and overwriting their bytes."""
@@ -230,8 +236,23 @@ class Store:
             for table in ("replaced", "versions"):  # versions last, because the chain consists of them
                 self.db.execute(f"{chain} DELETE FROM {table} WHERE version IN (SELECT version FROM chain)", (key,))
             n_deleted = self.db.execute("DELETE FROM entities WHERE key = ?", (key,)).rowcount
-        self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the log has a copy of the bytes
+        self.checkpoint("TRUNCATE")  # the log has a copy of the bytes
         return bool(n_deleted)
+
+    def checkpoint(self, mode: Literal["FULL", "TRUNCATE"]) -> None:
+        """Write the log beside the file into it, and with `TRUNCATE` empty the log.
+
+        Raises:
+            CheckpointError: If others use the store all the while.
+        """
+        end = time.monotonic() + CHECKPOINT_WAIT
+        while self.db.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()[0]:  # another one is at it, or reads
+            if time.monotonic() > end:
+                raise CheckpointError(
+                    f"the log beside {self.path} could not be written into it in {CHECKPOINT_WAIT} seconds, because "
+                    "others use the store; all changes are in the log, which goes when the last of them ends"
+                )
+            time.sleep(0.01)
 
     def _joined(self, values: Iterable[tuple[int, Any]], name: str, columns: str, table: str) -> list[tuple[Any, ...]]:
         """Return columns of the rows of a table whose column `name` has one of the values.
