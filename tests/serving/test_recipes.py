@@ -51,9 +51,11 @@ def test_a_consumer_of_redis_applies_each_entry_once_however_it_is_killed(tmp_pa
             client.xadd("cards", {"event": json.dumps(event)})
         last = client.xinfo_stream("cards")["last-generated-id"].decode()
         refused += [client.xadd("cards", {"event": "[]"})]
-        for entries in (200, 900, 1600, 3000):
+        for entries in (200, 900, 1800, 3000):  # not where entries are refused
             consumer = start()
             wait_for(lambda count=entries: read(tmp_path, run) >= count)
+            if entries == len(events):
+                wait_for(lambda: client.hlen("cards:refused") == len(refused))
             consumer.send_signal(signal.SIGKILL)
             consumer.wait()
         with ev.open_state(run, tmp_path / "state.db") as session:
