@@ -106,7 +106,7 @@ class StateSession:
         self._durability = durability
         self._rows, self._empty = EventRows(run.schema), _without_events(run.schema)
         self._reading, self._writing = threading.Lock(), threading.Lock()
-        self._stack = ExitStack()
+        self._stack, self._closed = ExitStack(), False
         with ExitStack() as opening:
             opening.enter_context(evaluating(run.method))
             self._states = choose_state(run.encoder, Dataset(pa.array([], pa.string()), self._empty, run.schema), None)
@@ -268,8 +268,6 @@ class StateSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    _closed = False
 
     @contextmanager
     def _using(self, lock: threading.Lock) -> Iterator[None]:
