@@ -50,6 +50,7 @@ if typing.TYPE_CHECKING:
     from eventvec.predicting.event_estimators import EventClassifier, EventRegressor
     from eventvec.predicting.vectorizer import EventVectorizer
     from eventvec.serving import Push, Pushed, StateSession, open_state
+    from eventvec.serving.server import serve
 
 __all__ = [
     "Answer",
@@ -113,6 +114,7 @@ __all__ = [
     "search",
     "searchsorted",
     "series_features",
+    "serve",
     "stack",
     "surprise",
     "to_mlflow",
@@ -132,6 +134,7 @@ _LATE = {
     "EventRegressor": "eventvec.predicting.event_estimators",
     "EventVectorizer": "eventvec.predicting.vectorizer",
     "to_onnx": "eventvec.exporting",
+    "serve": "eventvec.serving.server",
     **dict.fromkeys(("Push", "Pushed", "StateSession", "open_state"), "eventvec.serving"),
 }
 """What is imported at its first use: the estimators, which need scikit-learn, and what serves a finished run."""

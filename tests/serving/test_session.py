@@ -20,7 +20,7 @@ import eventvec as ev
 import processes
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.serving import Push, Pushed
-from eventvec.serving import session as module
+from eventvec.serving import checkpoints as module
 from eventvec.serving.pushes import Events
 from updates import content, table, untrained, whole, with_late_events
 

@@ -3,6 +3,7 @@
 ::
 
     pushes         what is applied at once, and what comes back
+    checkpoints    the log beside the store, which a thread writes into it
     session        `open_state`: applies events as they come, and gives vectors and predictions
     serve_options  where a server listens, and its limits
     micro_batches  pushes that wait for the thread that applies them

@@ -59,10 +59,10 @@ class Push:
         if not isinstance(self.events, Mapping | list | tuple | Dataset):
             kind = type(self.events).__name__
             raise ConfigError(f"a push must be a dictionary, a list of dictionaries or a Dataset, got {kind}")
-        position = {} if self.position is None else self.position
-        texts = [*([] if self.batch_id is None else [self.batch_id])]
-        texts += [*position, *position.values()] if isinstance(position, Mapping) else [None]
-        if not all(isinstance(text, str) and text and _is_unicode(text) for text in texts) or self.position == {}:
+        texts: list[Any] = [] if self.batch_id is None else [self.batch_id]
+        if self.position is not None:
+            texts += [*self.position, *self.position.values()] if isinstance(self.position, Mapping) else [None]
+        if self.position == {} or not all(isinstance(text, str) and text and is_unicode(text) for text in texts):
             raise ConfigError("batch_id must be text, and position texts by the names of streams; none may be empty")
 
     @property
@@ -156,16 +156,22 @@ def _read_whole(push: Push, events: Dataset | Sequence[Mapping[str, Any]], run: 
         return DataError("the events have values that no table holds")
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
+    """Return whether a text has no half of a surrogate pair, which no file can hold.
+
+    Example:
+        >>> is_unicode("ü"), is_unicode("\\ud800")
+        (True, False)
+    """
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def in_groups(reads: Iterable[tuple[T, ReadPush]]) -> Iterator[list[tuple[T, ReadPush]]]:
     """Yield pushes in order, in groups within which no two have an entity or a name in common."""
     group: list[tuple[T, ReadPush]] = []
-    entities, names = set[str](), set[str | None]()
+    entities, names = set[str](), set[str]()
     for place, read in reads:
-        taken = not entities.isdisjoint(read.names) or (read.push.name or None) in names
+        taken = not entities.isdisjoint(read.names) or read.push.name in names
         if group and (taken or len(entities) + len(read.names) > ROWS):
             yield group
             group, entities, names = [], set(), set()

@@ -47,6 +47,11 @@ def serve(run: Run, state: Path | str, *, ready: Callable[[str], None] = lambda 
         ConfigError: If an option is out of range, the host needs a token, the port is taken, or the encoder or a part
             beside it cannot continue exactly from a stored state.
         CheckpointError: If the store is of another run, damaged, or open in another server.
+
+    Example:
+        >>> import eventvec as ev
+        >>> ev.serve(ev.load("run"), "state.db", ready=print)  # doctest: +SKIP
+        http://127.0.0.1:8000
     """
     chosen = gather(options, ServeOptions)
     uvicorn, token = need("uvicorn", "serve"), read_token(chosen.host)

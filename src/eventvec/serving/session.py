@@ -6,10 +6,9 @@ A push follows the rules of `update`: it is applied exactly once, and its vector
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, get_args
@@ -30,7 +29,8 @@ from eventvec.predicting.prediction import label_columns
 from eventvec.runs import Run, check_run
 from eventvec.schema import KNOWN, Schema, Text
 from eventvec.sequences import Array, Sequences, Values, stack
-from eventvec.serving.pushes import Events, Late, Push, Pushed, ReadPush, in_groups, read_pushes
+from eventvec.serving.checkpoints import Checkpoints
+from eventvec.serving.pushes import Events, Late, Push, Pushed, ReadPush, in_groups, is_unicode, read_pushes
 from eventvec.tables import keys
 from eventvec.tables.event_rows import EventRows
 from eventvec.updating.batches import advance, applied_before, time_type
@@ -39,10 +39,6 @@ from eventvec.updating.late_events import plan
 from eventvec.updating.store_file import opened, told
 
 Durability = Literal["full", "batch"]
-CHECKPOINT = 200
-"""The number of transactions after which the log beside the store is written into it."""
-LARGEST_LOG = 1 << 26
-"""The number of bytes of this log from which on a push waits until it has been written."""
 
 
 def open_state(
@@ -126,7 +122,7 @@ class StateSession:
                     )
                 self._writer.db.execute(f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}")
                 self._writer.db.execute("PRAGMA wal_autocheckpoint = 0")
-                self._checkpoints = opening.enter_context(closing(_Checkpoints(state)))
+                self._checkpoints = opening.enter_context(closing(Checkpoints(state)))
             self._stack = opening.pop_all()
 
     def push(
@@ -144,9 +140,9 @@ class StateSession:
             batch_id: As for `Push`, as are `position` and `late`.
 
         Raises:
-            ConfigError: If an option is out of range.
+            ConfigError: If an option is out of range, or the session only reads or is closed.
             DataError: If the events cannot be used, are late, or have the name of another push.
-            CheckpointError: If the session only reads, or the store is damaged or cannot be written.
+            CheckpointError: If the store is damaged or cannot be written.
         """
         (pushed,) = self.push_many([Push(events, batch_id, position, late)])
         if isinstance(pushed, EventvecError):
@@ -181,7 +177,7 @@ class StateSession:
             if self.keep is not None:
                 self._writer.prune(self.keep)
         self._checkpoints.committed()
-        if log_size(self.path) > LARGEST_LOG:  # writers were faster than the checkpoints beside them
+        if self._checkpoints.behind:
             with self._using(self._writing):
                 self._writer.db.execute("PRAGMA wal_checkpoint(PASSIVE)")  # nothing is written meanwhile
         return [results[place] for place in range(len(read))]
@@ -202,7 +198,7 @@ class StateSession:
             DataError: If the store does not have one of the entities.
         """
         names = [str(key) for key in entities]
-        if any("\ud800" <= letter <= "\udfff" for name in names for letter in name):
+        if not all(map(is_unicode, names)):
             raise DataError("keys have text that is not Unicode")
         with self._using(self._reading), self._reader.reading():
             version = self._reader.facts(names, time_type(self.run.schema)).version
@@ -337,42 +333,6 @@ class StateSession:
             notes = (*each.notes, *([f"{n_late:,} late events were left out"] if n_late else []))
             results.append(Pushed(each.names, vectors[start:end].numpy(), True, new, n_late, notes))
         return results
-
-
-def log_size(state: Path) -> int:
-    """Return the number of bytes of the log beside a store; 0 if there is none."""
-    try:
-        return state.with_name(f"{state.name}-wal").stat().st_size
-    except FileNotFoundError:
-        return 0
-
-
-class _Checkpoints:
-    """A thread that writes the log beside a store into it, for which no push then has to wait."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._count, self._due, self._ends = path, 0, threading.Event(), False
-        self._thread = threading.Thread(target=self._run, name="eventvec checkpoints", daemon=True)
-        self._thread.start()
-
-    def committed(self) -> None:
-        """Count a transaction."""
-        self._count += 1
-        if self._count % CHECKPOINT == 0:
-            self._due.set()
-
-    def close(self) -> None:
-        """End the thread."""
-        self._ends = True
-        self._due.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        with closing(sqlite3.connect(self._path)) as db:
-            while self._due.wait() and not self._ends:
-                self._due.clear()
-                with suppress(sqlite3.Error):  # the next transaction tells what is wrong with the file
-                    db.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
 def _late(count: int) -> DataError:

@@ -84,7 +84,7 @@ class EventRows:
             return None
         try:
             return self._read(batches)
-        except (NotPlainError, KeyError, TypeError, OverflowError, UnicodeError):
+        except (NotPlainError, KeyError, TypeError, ValueError, OverflowError):
             return None
 
     def _read(self, batches: Sequence[Events]) -> RowsOfBatches:
@@ -153,10 +153,7 @@ def _timestamps(zoned: bool, values: list[Any]) -> Array:
         pattern = ZONED if zoned else CLOCK
         if not all(map(pattern.fullmatch, values)):
             raise NotPlainError
-        try:
-            values = list(map(datetime.fromisoformat, values))
-        except ValueError as error:
-            raise NotPlainError from error
+        values = list(map(datetime.fromisoformat, values))
     elif kinds != {datetime}:
         raise NotPlainError
     if any((value.tzinfo is not None) != zoned for value in values):
@@ -171,10 +168,7 @@ def _dates(values: list[Any]) -> Array:
     """Return dates, or texts of these, as microseconds since 1970."""
     kinds = set(map(type, values))
     if kinds == {str} and all(map(DAY_TEXT.fullmatch, values)):
-        try:
-            values = list(map(date.fromisoformat, values))
-        except ValueError as error:
-            raise NotPlainError from error
+        values = list(map(date.fromisoformat, values))
     elif kinds != {date}:
         raise NotPlainError
     return np.array([(value.toordinal() - EPOCH_DAY) * DAY for value in values], np.int64)
