@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, date, datetime, timedelta, timezone
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from eventvec.tables import keys
 from eventvec.tables.event_rows import EventRows, RowsOfBatches
 from eventvec.tables.hashing import fnv_of
 from eventvec.tables.sources import events_table
-from eventvec.updating.batch_identity import batch_identity, identities
+from eventvec.updating.batch_identity import Identities, batch_identity
 
 SHOP, HASHED = Categorical("shop", ("a", "5", "true", "")), Categorical("word", (), buckets=7)
 COLUMNS: dict[str, Any] = {"categorical": (SHOP, HASHED), "numeric": (Numeric("paid"), Numeric("n"))}
@@ -79,8 +80,9 @@ def same(fast: RowsOfBatches, batch: int, events: list[dict[str, Any]], by: Sche
         assert one.dtype == other.dtype, name
         assert torch.equal(one.nan_to_num(-7.0), other.nan_to_num(-7.0)), name
         assert torch.equal(one.isnan(), other.isnan()), name
-    hashes = np.array([fnv_of(key) for key in fast.keys], np.uint64)
-    assert identities(fast.x, hashes, by, fast.ends)[batch] == batch_identity(expected)
+    hashes = np.array([fnv_of(key) for key in fast.keys], np.uint64).repeat(fast.x.lengths.numpy())
+    sizes = [int(fast.x.lengths[a:b].sum()) for a, b in pairwise([0, *fast.ends])]
+    assert Identities(by)(fast.values, hashes, sizes)[batch] == batch_identity(expected)
 
 
 @pytest.mark.parametrize("kind", TIMES)

@@ -28,13 +28,13 @@ def filled(path: Path, n: int = 3) -> Path:
     with opened(path, "3f2a", "state") as store, store.writing():
         keys = [f"key {i}" for i in range(n)]
         store.add(store.next_version(), keys, facts(n), facts(n), [b"%08d" % i for i in range(n)])
-        store.finish(None, "content", 0, n, n, 0)
+        store.finish([(None, "content", 0, n, n, 0)])
     return path
 
 
 def test_only_the_owner_may_read_a_new_store_and_its_log(tmp_path: Path) -> None:
     with opened(tmp_path / "deep" / "state", "3f2a", "state") as store, store.writing():
-        store.finish("a", "content", 0, 0, 0, 0)
+        store.finish([("a", "content", 0, 0, 0, 0)])
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "deep").iterdir()}
     assert modes == {"state": 0o600, "state-wal": 0o600, "state-shm": 0o600}
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["state"]
@@ -93,7 +93,7 @@ def test_every_version_of_a_deleted_entity_is_deleted(tmp_path: Path) -> None:
         for version in (3, 4):
             before = store.facts(["key 1"], INTEGER)
             store.add(version, ["key 1"], before, facts(1, events=version), [b"newer"])
-            store.finish(None, f"batch {version}", version, 1, 0, 0)
+            store.finish([(None, f"batch {version}", version, 1, 0, 0)])
     forget(path, "key 1", "3f2a")
     with sqlite3.connect(path) as db:
         assert db.execute("SELECT version FROM versions").fetchall() == [(0,), (2,)]

@@ -92,6 +92,11 @@ class Recurrent(OverEvents):
         It has `layers·parts·state_dim` numbers, then the sum and the maximum of the last layer's states and their
         count, unless `read_out` is `last` alone.
         """
+        if x.single and not self.pools and routing.in_one_step(self.start, len(x)):
+            first = self.start.expand(len(x), -1) if initial is None else initial
+            ends = routing.step(self._stack(), self.events(x), self._starts(first))
+            parts = [part for end in ends for part in end]
+            return torch.cat(parts, 1) if len(parts) > 1 else parts[0]
         pack, ends, pools = self._run(x, initial, whole=True)
         parts = [*(part for end in ends for part in end), *pools]
         return pack.unpacked(torch.cat(parts, 1) if len(parts) > 1 else parts[0])

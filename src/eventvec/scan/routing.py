@@ -15,6 +15,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from eventvec.precision import float32_precision
 from eventvec.scan import cells, layer, matmul
 from eventvec.scan.pack import Pack
 
@@ -47,6 +48,41 @@ def ends(stack: Sequence[Cell], inputs: Tensor, starts: Sequence[Parts], pack: P
     Without gradients, our own cells keep the states of the current step only. The arguments are those of `states`.
     """
     return _scan(stack, inputs, starts, pack, False, whole)[1]
+
+
+def in_one_step(start: Tensor, n: int) -> bool:
+    """Return whether `step` computes `n` rows of one event each: on a CPU, without gradients, as exactly as `ends`.
+
+    Args:
+        start: A state.
+    """
+    return (
+        start.device.type == "cpu"
+        and start.dtype == torch.float32
+        and n * start.shape[-1] <= LARGE
+        and not torch.is_grad_enabled()
+        and not torch.is_autocast_enabled("cpu")
+        and float32_precision() in (None, "highest")
+    )
+
+
+def step(stack: Sequence[Cell], inputs: Tensor, starts: Sequence[Parts]) -> list[Parts]:
+    """Return what `ends` returns of rows of one event each, without a layout.
+
+    Args:
+        stack: The layers.
+        inputs: `(n, input)` the events.
+        starts: For each layer, the states before them.
+    """
+    ends: list[Parts] = []
+    for cell, start in zip(stack, starts, strict=True):
+        state = tuple(part.contiguous() for part in start)
+        weights = cast("list[Tensor]", cell._flat_weights)
+        ends.append(
+            torch.lstm_cell(inputs, state, *weights) if len(state) > 1 else (torch.gru_cell(inputs, *state, *weights),)
+        )
+        inputs = ends[-1][0]
+    return ends
 
 
 def kernel_rows(cell: Cell, pack: Pack, whole: bool) -> list[tuple[int, int]] | None:
@@ -114,9 +150,6 @@ def _kernel(
 
 def _torch(cell: Cell, values: Any, start: Parts, first: int, end: int) -> tuple[Any, Sequence[Tensor]]:
     """Return torch's own states, and the last ones, of some rows."""
-    if len(values) == 1 and isinstance(cell, nn.GRU):  # of which `torch.gru` does the same
-        state = torch.gru_cell(values[0], start[0][first:end].contiguous(), *_weights(cell)[1:])
-        return state[None], [state]
     begin = tuple(part[None, first:end].contiguous() for part in start)
     kernel: Any = torch.gru if isinstance(cell, nn.GRU) else torch.lstm
     flags = (True, 1, 0.0, cell.training, False, False)  # biases, layers, dropout, training, directions, batch first

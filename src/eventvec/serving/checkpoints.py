@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from contextlib import closing, suppress
@@ -16,7 +17,7 @@ LARGEST_LOG = 1 << 26
 def log_size(state: Path) -> int:
     """Return the number of bytes of the log beside a store; 0 if there is none."""
     try:
-        return state.with_name(f"{state.name}-wal").stat().st_size
+        return os.stat(f"{state}-wal").st_size
     except FileNotFoundError:
         return 0
 

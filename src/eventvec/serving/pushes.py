@@ -14,10 +14,10 @@ from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, DataError, EventvecError, shown
 from eventvec.options import one_of
 from eventvec.runs import Run
-from eventvec.sequences import Array, Sequences
+from eventvec.sequences import Array, Sequences, stack
 from eventvec.tables.event_rows import EventRows
 from eventvec.tables.hashing import fnv_of
-from eventvec.updating.batch_identity import batch_identity, identities
+from eventvec.updating.batch_identity import Identities, batch_identity
 from eventvec.updating.batches import in_key_order
 from eventvec.updating.store import ROWS
 
@@ -104,36 +104,57 @@ class ReadPush(NamedTuple):
     """A push whose events have been read.
 
     Args:
-        x: Its entities, in the order of `names`, the canonical texts of their keys.
+        read: Rows among which are its entities, in the order of `names`; pushes that were read together share them.
+        start: The place of the first of its rows.
+        names: The canonical texts of its keys.
         identity: What `update` would know the batch by.
         notes: Sentences about its events.
     """
 
     push: Push
-    x: Sequences
+    read: Sequences
+    start: int
     names: list[str]
     identity: str
     notes: tuple[str, ...]
 
 
-def read_pushes(pushes: Sequence[Push], run: Run, rows: EventRows) -> list[ReadPush | EventvecError]:
-    """Return pushes with their events as rows, or why they cannot be used; all at once where they are plain."""
-    if not pushes:
-        return []
-    events = [[push.events] if isinstance(push.events, Mapping) else push.events for push in pushes]
-    plain = [each for each in events if not isinstance(each, Dataset)]
-    read = rows.read(plain) if len(plain) == len(events) else None
-    if read is None:
+def rows_of(pushes: Sequence[ReadPush]) -> Sequences:
+    """Return the rows of pushes, those of one after the other."""
+    read = pushes[0].read
+    if all(each.read is read for each in pushes):
+        places = [place for each in pushes for place in range(each.start, each.start + len(each.names))]
+        return read if len(places) == len(read) else read[places]
+    return stack(*(each.read[each.start : each.start + len(each.names)] for each in pushes))
+
+
+class PushReader:
+    """A reader of pushes by the schema of a run."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self._rows, self._identities = run, EventRows(run.schema), Identities(run.schema)
+
+    def read(self, pushes: Sequence[Push]) -> list[ReadPush | EventvecError]:
+        """Return pushes with their events as rows, or why they cannot be used; all at once where they are plain."""
+        if not pushes:
+            return []
+        events = [[push.events] if isinstance(push.events, Mapping) else push.events for push in pushes]
+        plain = [each for each in events if not isinstance(each, Dataset)]
+        read = self._rows.read(plain) if len(plain) == len(events) else None
+        if read is None and len(pushes) > 1:
+            return [self.read([push])[0] for push in pushes]
+        if read is None:
+            return [_read_whole(pushes[0], events[0], self.run)]
+        hashes = np.array(list(map(fnv_of, read.keys)), np.uint64)
+        if not read.x.single:
+            hashes = hashes.repeat(read.x.lengths.numpy())
+        known = self._identities(read.values, hashes, list(map(len, plain)))
         return [
-            (read_pushes([push], run, rows) if len(pushes) > 1 else [_read_whole(push, each, run)])[0]
-            for push, each in zip(pushes, events, strict=True)
+            ReadPush(push, read.x, start, read.keys[start:end], identity, notes)
+            for push, (start, end), identity, notes in zip(
+                pushes, pairwise([0, *read.ends]), known, read.notes, strict=True
+            )
         ]
-    hashes = np.array([fnv_of(key) for key in read.keys], np.uint64)
-    known = identities(read.x, hashes, run.schema, read.ends)
-    return [
-        ReadPush(push, read.x if len(pushes) == 1 else read.x[a:b], read.keys[a:b], identity, notes)
-        for push, (a, b), identity, notes in zip(pushes, pairwise([0, *read.ends]), known, read.notes, strict=True)
-    ]
 
 
 def _read_whole(push: Push, events: Dataset | Sequence[Mapping[str, Any]], run: Run) -> ReadPush | EventvecError:
@@ -147,7 +168,7 @@ def _read_whole(push: Push, events: Dataset | Sequence[Mapping[str, Any]], run: 
         data, names = in_key_order(full[full.sequences.lengths > 0])
         if not names:
             raise DataError("the push has no events; at least one is needed")
-        return ReadPush(push, replace(data.sequences, static={}), names, batch_identity(data), data.notes)
+        return ReadPush(push, replace(data.sequences, static={}), 0, names, batch_identity(data), data.notes)
     except EventvecError as error:
         return error
     except UnicodeError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, get_args
@@ -28,11 +28,10 @@ from eventvec.precision import exact_cudnn
 from eventvec.predicting.prediction import label_columns
 from eventvec.runs import Run, check_run
 from eventvec.schema import KNOWN, Schema, Text
-from eventvec.sequences import Array, Sequences, Values, stack
+from eventvec.sequences import Array, Sequences, Values
 from eventvec.serving.checkpoints import Checkpoints
-from eventvec.serving.pushes import Events, Late, Push, Pushed, ReadPush, in_groups, is_unicode, read_pushes
+from eventvec.serving.pushes import Events, Late, Push, Pushed, PushReader, ReadPush, in_groups, is_unicode, rows_of
 from eventvec.tables import keys
-from eventvec.tables.event_rows import EventRows
 from eventvec.updating.batches import advance, applied_before, time_type
 from eventvec.updating.entity_state import choose_state
 from eventvec.updating.late_events import plan
@@ -100,12 +99,13 @@ class StateSession:
     def __init__(self, run: Run, state: Path, keep: int | None, durability: Durability, read_only: bool) -> None:
         self.run, self.path, self.keep, self.read_only = run, state, keep, read_only
         self._durability = durability
-        self._rows, self._empty = EventRows(run.schema), _without_events(run.schema)
+        self._pushes, self._empty = PushReader(run), _without_events(run.schema)
         self._reading, self._writing = threading.Lock(), threading.Lock()
         self._stack, self._closed = ExitStack(), False
         with ExitStack() as opening:
             opening.enter_context(evaluating(run.method))
             self._states = choose_state(run.encoder, Dataset(pa.array([], pa.string()), self._empty, run.schema), None)
+            self._exact = exact_cudnn if self._states.device.type == "cuda" else nullcontext
             predictor = declared(run.method).predictor
             self._predictor = predictor.eval() if isinstance(predictor, Predictor) else None
             of_run = (state, run.id, self._states.kind)
@@ -162,18 +162,20 @@ class StateSession:
         """
         if self.read_only:
             raise ConfigError("the session was opened with read_only=True, and applies no events")
-        read = read_pushes(pushes, self.run, self._rows)
-        results: dict[int, Pushed | EventvecError] = {
-            place: each for place, each in enumerate(read) if isinstance(each, EventvecError)
-        }
-        waiting = [(place, each) for place, each in enumerate(read) if isinstance(each, ReadPush)]
-        with self._using(self._writing), exact_cudnn(), self._writer.writing():
+        read = self._pushes.read(pushes)
+        results: dict[int, Pushed | EventvecError] = {}
+        waiting: list[tuple[int, ReadPush]] = []
+        for place, each in enumerate(read):
+            if isinstance(each, ReadPush):
+                waiting.append((place, each))
+            else:
+                results[place] = each
+        with self._using(self._writing), self._exact(), self._writer.writing():
             for group in in_groups(waiting):
                 self._apply(group, results)
-            for place, each in waiting:
-                result = results[place]
-                if each.push.position is not None and isinstance(result, Pushed) and result.applied:
-                    self._writer.set_positions(each.push.position)
+            for place, push in enumerate(pushes):
+                if push.position is not None and isinstance(result := results[place], Pushed) and result.applied:
+                    self._writer.set_positions(push.position)
             if self.keep is not None:
                 self._writer.prune(self.keep)
         self._checkpoints.committed()
@@ -275,50 +277,43 @@ class StateSession:
 
     def _apply(self, group: list[tuple[int, ReadPush]], results: dict[int, Pushed | EventvecError]) -> None:
         """Apply pushes that have no entity and no name in common, and add their results by their places."""
-        fresh = []
-        for place, each in group:
-            try:
-                again = self._again(each)
-            except DataError as error:
-                again = error
-            if again is None:
-                fresh.append((place, each))
-            else:
-                results[place] = again
-        if not fresh:
+        if applied := self._writer.applied([(each.push.name, each.identity) for _, each in group]):
+            results.update({group[place][0]: self._again(group[place][1]) for place in applied})
+            group = [each for place, each in enumerate(group) if place not in applied]
+        if not group:
             return
         try:
             with self._writer.savepoint():
-                pushed = self._advance([each for _, each in fresh])
+                pushed = self._advance([each for _, each in group])
         except DataError as error:
-            if len(fresh) == 1:
-                results[fresh[0][0]] = error
+            if len(group) == 1:
+                results[group[0][0]] = error
             else:  # one of them is at fault
-                for one in fresh:
+                for one in group:
                     self._apply([one], results)
             return
-        results.update(zip((place for place, _ in fresh), pushed, strict=True))
+        results.update(zip((place for place, _ in group), pushed, strict=True))
 
-    def _again(self, read: ReadPush) -> Pushed | EventvecError | None:
-        """Return the result of a push that was applied before; None for another one."""
+    def _again(self, read: ReadPush) -> Pushed | EventvecError:
+        """Return the result of a push that was applied before."""
         batch = self._writer.batch(read.push.name, read.identity)
-        if batch is None:
-            return None
-        data = Dataset(pa.array(read.names, pa.string()), read.x, self.run.schema, read.notes)
-        before = applied_before(self.run, self._writer, batch, data, read.identity, self._states)
+        assert batch is not None
+        data = Dataset(pa.array(read.names, pa.string()), rows_of([read]), self.run.schema, read.notes)
+        try:
+            before = applied_before(self.run, self._writer, batch, data, read.identity, self._states)
+        except DataError as error:
+            return error
         z = before.embeddings
         return Pushed(keys.texts(z.keys).to_list(), z.values, False, before.new, before.late, before.notes)
 
     def _advance(self, reads: list[ReadPush]) -> list[Pushed | EventvecError]:
         """Write the next state of each entity, and return the results; those of late events are errors."""
         store, names = self._writer, [name for each in reads for name in each.names]
-        ends = np.cumsum([len(each.names) for each in reads])
-        x = reads[0].x if len(reads) == 1 else stack(*(each.x for each in reads))
-        data = Dataset(pa.array(names, pa.string()), x, self.run.schema)
         before = store.facts(names, time_type(self.run.schema))
-        planned = plan(data, before, "drop", _no_history, _no_error)
-        late = np.add.reduceat(planned.now.dropped - before.dropped, ends - [len(each.names) for each in reads])
-        refused = [each.push.late == "refuse" and count > 0 for each, count in zip(reads, late.tolist(), strict=True)]
+        planned = plan(rows_of(reads), self.run.schema, before, "drop", _no_history, _no_error)
+        sizes = [len(each.names) for each in reads]
+        late = _sums(planned.now.dropped - before.dropped, sizes) if planned.late else [0] * len(reads)
+        refused = [each.push.late == "refuse" and count > 0 for each, count in zip(reads, late, strict=True)]
         if any(refused):
             rest = [each for each, is_refused in zip(reads, refused, strict=True) if not is_refused]
             others = iter(self._advance(rest) if rest else [])
@@ -326,13 +321,21 @@ class StateSession:
         first = store.next_version()
         vectors, _ = advance(store, first, names, before, planned, self._states)
         results: list[Pushed | EventvecError] = []
-        for each, end, n_late in zip(reads, ends.tolist(), late.tolist(), strict=True):
-            start, name = end - len(each.names), each.push.name
-            new = int((before.version[start:end] < 0).sum())
-            store.finish(name, each.identity, first + start, end - start, new, n_late)
-            notes = (*each.notes, *([f"{n_late:,} late events were left out"] if n_late else []))
-            results.append(Pushed(each.names, vectors[start:end].numpy(), True, new, n_late, notes))
+        rows, values, start = [], vectors.numpy(), 0
+        for each, size, n_late, new in zip(reads, sizes, late, _sums(before.version < 0, sizes), strict=True):
+            rows.append((each.push.name, each.identity, first + start, size, new, n_late))
+            notes = (*each.notes, f"{n_late:,} late events were left out") if n_late else each.notes
+            results.append(Pushed(each.names, values[start : start + size], True, new, n_late, notes))
+            start += size
+        store.finish(rows)
         return results
+
+
+def _sums(values: Array, sizes: list[int]) -> list[int]:
+    """Return the sums of consecutive values, as many in each as its size."""
+    ends = np.cumsum(sizes)
+    sums: list[int] = np.add.reduceat(values, ends - sizes, dtype=np.int64).tolist()
+    return sums
 
 
 def _late(count: int) -> DataError:
@@ -342,7 +345,7 @@ def _late(count: int) -> DataError:
     )
 
 
-def _no_history() -> Dataset:
+def _no_history(rows: Array) -> Sequences:
     raise AssertionError("late events are not recomputed here")
 
 

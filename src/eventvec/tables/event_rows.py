@@ -33,6 +33,14 @@ class NotPlainError(Exception):
     """Some values are of no plain type."""
 
 
+class EventValues(NamedTuple):
+    """The values of events, `(total,)` times, and `(c, total)` int32 codes and `(m, total)` float32 numbers."""
+
+    times: Array
+    codes: Array
+    numbers: Array
+
+
 class RowsOfBatches(NamedTuple):
     """The rows of batches of events, one batch after the other, and each in order of the texts of its keys.
 
@@ -41,12 +49,14 @@ class RowsOfBatches(NamedTuple):
         keys: `n` canonical texts of keys.
         ends: The first row after each batch.
         notes: Sentences about each batch.
+        values: What the columns of `x` consist of; its events are those of one row after the other.
     """
 
     x: Sequences
     keys: list[str]
     ends: list[int]
     notes: list[tuple[str, ...]]
+    values: EventValues
 
 
 class EventRows:
@@ -66,7 +76,7 @@ class EventRows:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         others = (schema.nested, schema.explode, schema.order, schema.known_at, schema.ties != "file")
-        self._plain = not any(others)
+        self._plain, self._names = not any(others), [field.name for field in schema.fields]
         times: dict[str, Callable[[list[Any]], Array]] = {
             "integer": _integers, "float": _floats, "date": _dates,
             "timestamp": partial(_timestamps, schema.time_zone is not None),
@@ -88,35 +98,39 @@ class EventRows:
             return None
 
     def _read(self, batches: Sequence[Events]) -> RowsOfBatches:
-        schema, sizes = self.schema, [len(batch) for batch in batches]
-        events = batches[0] if len(batches) == 1 else [event for batch in batches for event in batch]
-        texts = _keys([event[schema.key] for event in events])
+        schema, sizes, n = self.schema, [len(batch) for batch in batches], len(batches)
+        events = batches[0] if n == 1 else [event for batch in batches for event in batch]
+        texts, total = _keys([event[schema.key] for event in events]), len(events)
         times = self._times([event[schema.time] for event in events])
-        values = [[event[field.name] for event in events] for field in schema.fields]
-        codes = _codes(schema.categorical, self._places, values, len(events))
-        numbers = _numbers(values[len(codes) :], len(events))
-        total, heads, of = len(events), [0], np.repeat(np.arange(len(sizes)), sizes).tolist()
-        if total > 1:
+        values = [[event[name] for event in events] for name in self._names]
+        codes = _codes(schema.categorical, self._places, values, total)
+        numbers = _numbers(values[len(codes) :], total)
+        gap, heads, ends = np.full(total, np.nan, np.float32), list(range(total)), list(range(1, n + 1))
+        of = heads  # the batch of each event, where each batch has one
+        if total > n:
+            of = np.repeat(np.arange(n), sizes).tolist()
             order = sorted(range(total), key=lambda place: (of[place], texts[place], times[place]))
             texts, times = [texts[place] for place in order], times[order]
             codes, numbers = codes.take(order, 1), numbers.take(order, 1)
-            changes = [of[place] != of[place - 1] or texts[place] != texts[place - 1] for place in range(1, total)]
-            heads += [place for place, differs in enumerate(changes, 1) if differs]
-        notes: list[tuple[str, ...]] = [()] * len(sizes)
-        unknown = Counter[tuple[int, int]]()
-        for place, event in np.argwhere(codes == UNKNOWN).tolist():
-            unknown[of[event], place] += 1
-        for (batch, place), count in sorted(unknown.items()):
-            notes[batch] += unknown_note(schema.categorical[place].name, count, sizes[batch], "events")
-        gap = intervals(times, np.array(heads), schema.clock)
-        columns = {"time": torch.from_numpy(times), "gap": torch.from_numpy(gap)}
+            heads = [
+                place for place in range(total)
+                if not place or of[place] != of[place - 1] or texts[place] != texts[place - 1]
+            ]  # fmt: skip
+            gap = intervals(times, np.array(heads), schema.clock)
+            texts = [texts[place] for place in heads]
+            ends = np.bincount([of[place] for place in heads], minlength=n).cumsum().tolist()
+        notes: list[tuple[str, ...]] = [()] * n
+        if (codes == UNKNOWN).any():
+            unknown = Counter((of[event], place) for place, event in np.argwhere(codes == UNKNOWN).tolist())
+            for (batch, place), count in sorted(unknown.items()):
+                notes[batch] += unknown_note(schema.categorical[place].name, count, sizes[batch], "events")
         rows = (*torch.from_numpy(codes).unbind(), *torch.from_numpy(numbers).unbind())
-        columns |= {field.name: row for field, row in zip(schema.fields, rows, strict=True)}
+        columns = {"time": torch.from_numpy(times), "gap": torch.from_numpy(gap)}
+        columns.update(zip(self._names, rows, strict=True))
         starts = torch.tensor(heads)
-        lengths = torch.tensor([*heads[1:], total]) - starts
-        x = Sequences(columns, starts, lengths)
-        ends = np.bincount([of[place] for place in heads], minlength=len(sizes)).cumsum()
-        return RowsOfBatches(x, [texts[place] for place in heads], ends.tolist(), notes)
+        lengths = torch.ones_like(starts) if total == n else torch.tensor([*heads[1:], total]) - starts
+        x, read = Sequences(columns, starts, lengths), EventValues(times, codes, numbers)
+        return RowsOfBatches(x, texts, ends, notes, read)
 
 
 def _keys(values: list[Any]) -> list[str]:

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import cast
 
@@ -18,6 +18,7 @@ from torch import Tensor
 from eventvec.dataset import Dataset
 from eventvec.schema import Schema
 from eventvec.sequences import Array, Sequences
+from eventvec.tables.event_rows import EventValues
 from eventvec.tables.hashing import mix
 from eventvec.tables.keys import key_hashes
 from eventvec.tables.nested import row_hashes
@@ -44,18 +45,32 @@ def batch_identity(data: Dataset, folder: Path | str | None = None) -> str:
     return _digest(x.total, names, _sorted(parts, x.total, folder))
 
 
-def identities(x: Sequences, keys: Array, schema: Schema, ends: Sequence[int]) -> list[str]:
-    """Return what `batch_identity` returns of each of several batches, of few events each.
+class Identities:
+    """What `batch_identity` returns of each of several batches of few events, from their values.
 
     Args:
-        x: The rows of one batch after the other, on the CPU.
-        keys: `(n,)` uint64 the hash of the key of each row, see `keys.key_hashes`.
-        schema: The schema of the rows.
-        ends: The first row after each batch.
+        schema: The schema of the events, without nested columns.
     """
-    names = _columns(schema)
-    hashes, events = _hashes(x, keys, names), np.append(0, x.lengths.cumsum(0).numpy())[[0, *ends]].tolist()
-    return [_digest(b - a, names, [_in_order(hashes[a:b])]) for a, b in pairwise(events)]
+
+    def __init__(self, schema: Schema) -> None:
+        self._names = _columns(schema)
+        places = [1 + self._names.index(field.name) for field in schema.fields]
+        self._codes, self._numbers = places[: len(schema.categorical)], places[len(schema.categorical) :]
+
+    def __call__(self, values: EventValues, keys: Array, sizes: Sequence[int]) -> list[str]:
+        """Return the identities.
+
+        Args:
+            values: The events of one batch after the other.
+            keys: `(total,)` uint64 the hash of the key of each event, see `keys.key_hashes`.
+            sizes: The number of events of each batch.
+        """
+        bits = np.empty((1 + len(self._names), 1, len(keys)), np.uint64)
+        bits[0], bits[1] = keys, _bits(values.times)
+        bits[self._codes, 0], bits[self._numbers, 0] = _bits(values.codes), _bits(values.numbers)
+        hashes, ends = _mixed(bits), accumulate(sizes, initial=0)
+        parts = (hashes[a:b] if b == a + 1 else _in_order(hashes[a:b]) for a, b in pairwise(ends))
+        return [_digest(len(part), self._names, [part]) for part in parts]
 
 
 def _columns(schema: Schema) -> list[str]:
@@ -65,10 +80,15 @@ def _columns(schema: Schema) -> list[str]:
 
 def _digest(total: int, names: list[str], parts: Iterable[Array]) -> str:
     """Return the digest of the sorted hashes of a batch's events."""
-    digest = hashlib.blake2b(repr((total, names)).encode(), digest_size=16)
+    digest = _begun(total, *names).copy()
     for part in parts:
         digest.update(np.ascontiguousarray(part, "<u8").data)
     return digest.hexdigest()
+
+
+@lru_cache
+def _begun(total: int, *names: str) -> hashlib.blake2b:
+    return hashlib.blake2b(repr((total, list(names))).encode(), digest_size=16)
 
 
 def _hashes(x: Sequences, keys: Array, names: Sequence[str]) -> Array:
@@ -86,6 +106,11 @@ def _hashes(x: Sequences, keys: Array, names: Sequence[str]) -> Array:
     for alike in kinds.values():  # the columns of a type at once
         numbers = torch.stack([values for _, values in alike]).numpy()
         bits[[place for place, _ in alike], 0] = _bits(numbers)
+    return _mixed(bits)
+
+
+def _mixed(bits: Array) -> Array:
+    """Return `(total, 2)` two hashes of each event, from the bits `(columns, 1, total)` of its key and its values."""
     mixed: Array = mix(mix(bits ^ _salts(len(bits))).sum(0))
     return mixed.T
 

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, get_args
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -27,13 +28,13 @@ from eventvec.options import accepts, at_least, gather_all, one_of
 from eventvec.precision import exact_cudnn
 from eventvec.runs import Run
 from eventvec.schema import KNOWN, Schema
-from eventvec.sequences import Array
+from eventvec.sequences import Array, Sequences
 from eventvec.tables import Embeddings, keys
 from eventvec.tables.read_options import TableFormat
 from eventvec.tables.sources import Tabular, events_table, open_source
 from eventvec.updating.batch_identity import batch_identity
 from eventvec.updating.entity_state import States, choose_state, times_of
-from eventvec.updating.late_events import Late, Plan, plan, refusal
+from eventvec.updating.late_events import Late, Plan, histories_of, plan, refusal
 from eventvec.updating.store import RESTORE, ROWS, Batch, Facts, Store
 from eventvec.updating.store_file import Shard, opened
 
@@ -172,13 +173,15 @@ def apply_batch(
             if batch:
                 return _as_read(applied_before(run, store, batch, data, identity, states), read)
             before = store.facts(names, time_type(data.schema))
-            history = partial(_history, run, chosen.history, form, data)
+            past = partial(_past, run, chosen.history, form, data)
             error = partial(refusal, events, data, before, form.time_format)
-            planned = plan(data, before, chosen.late, history, error)
+            planned = plan(data.sequences, data.schema, before, chosen.late, past, error)
             first = store.next_version()
             vectors, last_time = advance(store, first, names, before, planned, states)
             new = int((before.version < 0).sum())
-            batch = store.finish(chosen.batch_id, identity, first, len(data), new, planned.late)
+            store.finish([(chosen.batch_id, identity, first, len(data), new, planned.late)])
+            batch = store.batch(chosen.batch_id, identity)
+            assert batch is not None
             if chosen.keep is not None:
                 store.prune(chosen.keep)
     embeddings = _embeddings(run, data, batch, vectors, planned.now.events, last_time)
@@ -237,8 +240,8 @@ def advance(
     last_time = planned.now.last_time.copy()
     for begin in range(0, len(names), ROWS):
         rows = slice(begin, begin + ROWS)
-        version = planned.version[rows]
-        stored = states.advance(x[rows], version >= 0, store.states(version[version >= 0]))
+        version, part = planned.version[rows], x if len(names) <= ROWS else x[rows]
+        stored = states.advance(part, version >= 0, store.states(version[version >= 0]))
         vectors[rows], last_time[rows] = states.read(stored), times_of(states, stored, last_time[rows])
         store.add(first + begin, names[rows], _part(before, rows), _part(planned.now, rows), stored)
     return vectors, last_time
@@ -251,11 +254,12 @@ def _embeddings(run: Run, data: Dataset, batch: Batch, vectors: Tensor, events: 
     return replace(embeddings, events=events, last_time=last_time)
 
 
-def _history(run: Run, history: Tabular | None, table_format: TableFormat, batch: Dataset) -> Dataset:
+def _past(run: Run, history: Tabular | None, table_format: TableFormat, batch: Dataset, rows: Array) -> Sequences:
+    """Return the whole histories of some rows of a batch."""
     past = run.read(history) if isinstance(history, Dataset) else run.read(history, **vars(table_format))
     if (KNOWN in past.sequences.columns) != (KNOWN in batch.sequences.columns):
         raise DataError("the history and the batch must both have times at which events became known, or neither")
-    return past
+    return histories_of(batch.keys.take(pa.array(rows)), past)
 
 
 def _with_events(data: Dataset) -> Dataset:

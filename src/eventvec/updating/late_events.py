@@ -43,24 +43,32 @@ class Plan(NamedTuple):
 
 
 def plan(
-    data: Dataset, before: Facts, mode: Late, history: Callable[[], Dataset], error: Callable[[Array], DataError]
+    x: Sequences,
+    schema: Schema,
+    before: Facts,
+    mode: Late,
+    past: Callable[[Array], Sequences],
+    error: Callable[[Array], DataError],
 ) -> Plan:
     """Return the events that each entity's state reads next, with late events refused, dropped or recomputed.
 
     Args:
-        before: The facts that the store has about its entities.
-        history: Returns the whole histories, for `recompute`.
+        x: The events of a batch, a row for each entity.
+        schema: The schema of the events.
+        before: The facts that the store has about the entities.
+        past: Returns the whole histories of some rows, for `recompute`.
         error: Returns the error about the late events that a mask selects, for `refuse`.
     """
-    x, known = data.sequences, before.version >= 0
-    row, time = x.rows().numpy(), x.values("time").numpy()
+    known, time = before.version >= 0, x.select(["time"])[0].numpy()
+    if x.single and not (known & (time <= before.last_time)).any():  # what a service is given
+        now = Facts(before.version, before.events + 1, before.dropped, time)
+        return Plan(_continued(x, before, known, schema.clock), before.version, now, 0, ())
+    row, total = x.rows().numpy(), x.total
     seen, last = known[row], before.last_time[row]
-    n_late = n_at = np.zeros(len(x), np.int64)
-    if (behind := seen & (time <= last)).any():
-        n_late, n_at = (np.bincount(row[behind & each], minlength=len(x)) for each in (time < last, time == last))
+    n_late, n_at = (np.bincount(row[seen & each], minlength=len(x)) for each in (time < last, time == last))
     version, events, dropped, notes = before.version, before.events, before.dropped, tuple[str, ...]()
     if n_late.any():
-        count = f"{int(n_late.sum()):,} of {x.total:,} events are older than the state of their entity"
+        count = f"{int(n_late.sum()):,} of {total:,} events are older than the state of their entity"
         if mode == "refuse":
             raise error(seen & (time < last))
         if mode == "drop":
@@ -70,30 +78,34 @@ def plan(
             notes = (f"{count} and were dropped",)
         else:
             recomputed = n_late > 0
-            x = _with_history(data, x, before, np.flatnonzero(recomputed), history())
+            rows = np.flatnonzero(recomputed)
+            x = _with_history(x, schema, before, rows, past(rows))
             version, events, dropped = (
                 np.where(recomputed, start, value) for start, value in ((-1, version), (0, events), (0, dropped))
             )
             notes = (f"{count}: {int(recomputed.sum()):,} entities were recomputed from their histories",)
     if spanning := int(n_at[version >= 0].sum()):
-        count = f"{spanning:,} of {data.sequences.total:,} events"
+        count = f"{spanning:,} of {total:,} events"
         notes += (f"{count} have the time of the last event of their entity's state, and are read after it",)
-    x = _continued(x, before, version >= 0, data.schema.clock)
+    x = _continued(x, before, version >= 0, schema.clock)
     last = _last_times(x, before.last_time)
     return Plan(x, version, Facts(version, events + x.lengths.numpy(), dropped, last), int(n_late.sum()), notes)
 
 
 def _continued(x: Sequences, before: Facts, known: Array, clock: bool) -> Sequences:
     """Return the rows with the `gap` between the last event of each known entity's state and its first new event."""
-    rows = known & (x.lengths > 0).numpy()
-    first = x.starts[torch.from_numpy(rows)]
-    if not len(first):
+    rows = known if x.single else known & (x.lengths > 0).numpy()
+    if not rows.any():
         return x
+    first, last = x.starts, before.last_time
+    if not rows.all():
+        first, last = first[torch.from_numpy(rows)], last[rows]
     gap, time = x.columns["gap"], x.columns["time"]
     assert isinstance(gap, Tensor)
     assert isinstance(time, Tensor)
-    gaps = (time[first].numpy() - before.last_time[rows]) / (times.SECOND if clock else 1)  # rounded once
-    return replace(x, columns={**x.columns, "gap": gap.index_copy(0, first, torch.from_numpy(gaps.astype(np.float32)))})
+    gaps = ((time[first].numpy() - last) / (times.SECOND if clock else 1)).astype(np.float32)  # rounded once
+    columns = {**x.columns, "gap": gap.index_copy(0, first, torch.from_numpy(gaps))}
+    return Sequences(columns, x.starts, x.lengths, x.static)
 
 
 def refusal(events: Dataset | Tabular, data: Dataset, before: Facts, time_format: str | None, late: Array) -> DataError:
@@ -122,17 +134,22 @@ def refusal(events: Dataset | Tabular, data: Dataset, before: Facts, time_format
     )
 
 
-def _with_history(data: Dataset, x: Sequences, before: Facts, rows: Array, history: Dataset) -> Sequences:
-    """Return the batch with the whole histories of some rows in place of their new events."""
-    positions = keys.align(history.keys, pl.DataFrame({"key": pl.Series(data.keys.take(pa.array(rows)))}), "key")
-    late, place = torch.from_numpy(rows), torch.from_numpy(positions.copy())
+def histories_of(keys_of_rows: pa.Array, history: Dataset) -> Sequences:
+    """Return the histories of entities as rows, empty ones for entities without a history."""
+    positions = keys.align(history.keys, pl.DataFrame({"key": pl.Series(keys_of_rows)}), "key")
+    place = torch.from_numpy(positions.copy())
     past = history.sequences.to("cpu")[place.clamp(min=0)]
-    past = replace(past, lengths=past.lengths * (place >= 0), static={})
+    return replace(past, lengths=past.lengths * (place >= 0), static={})
+
+
+def _with_history(x: Sequences, schema: Schema, before: Facts, rows: Array, past: Sequences) -> Sequences:
+    """Return the batch with the whole histories of some rows in place of their new events."""
+    late = torch.from_numpy(rows)
     new = replace(x[late], static={})
     n_seen, n_past = before.events[rows] + before.dropped[rows], past.lengths.numpy()
     contains_batch = n_past == n_seen + new.lengths.numpy()
     missing = replace(new, lengths=new.lengths * torch.from_numpy(~contains_batch))
-    whole = _in_time_order(join(past, missing), data.schema)
+    whole = _in_time_order(join(past, missing), schema)
     wrong = ~contains_batch & (n_past != n_seen)
     last_time = before.last_time[rows]
     wrong |= _last_times(whole, last_time) != np.maximum(last_time, _last_times(new, last_time))

@@ -129,6 +129,14 @@ class Store:
             raise self._damaged()
         return batch
 
+    def applied(self, batches: Sequence[tuple[str | None, str]]) -> set[int]:
+        """Return the places of those of some batches, each a name and an identity, for which `batch` returns one."""
+        unnamed = [(place, identity) for place, (name, identity) in enumerate(batches) if name is None]
+        named = [(place, name) for place, (name, _) in enumerate(batches) if name is not None]
+        rows = self._joined(unnamed, "fingerprint", "place", "batches") if unnamed else []
+        rows += self._joined(named, "name", "place", "batches") if named else []
+        return {place for (place,) in rows}
+
     def facts(self, keys: Sequence[str], kind: np.dtype[Any]) -> Facts:
         """Return the facts about entities, in the order of their keys; times have the type `kind`."""
         n = len(keys)
@@ -194,14 +202,13 @@ class Store:
         many("INSERT OR REPLACE INTO entities VALUES (?, ?, ?, ?, ?)", entities)
         many("INSERT INTO replaced VALUES (?)", ((version,) for version in old if version is not None))
 
-    def finish(self, name: str | None, fingerprint: str, first: int, rows: int, new: int, late: int) -> Batch:
-        """Record that a batch was applied, and return it."""
-        number, applied = self.db.execute(
+    def finish(self, batches: Iterable[tuple[str | None, str, int, int, int, int]]) -> None:
+        """Record that batches were applied: of each the name, fingerprint, first, rows, new and late."""
+        self.db.executemany(
             "INSERT INTO batches (name, fingerprint, applied, first, rows, new, late, kept) "
-            "VALUES (?, ?, datetime('now'), ?, ?, ?, ?, 1) RETURNING number, applied",
-            (name, fingerprint, first, rows, new, late),
-        ).fetchone()
-        return Batch(number, fingerprint, applied, first, rows, new, late, True)
+            "VALUES (?, ?, datetime('now'), ?, ?, ?, ?, 1)",
+            batches,
+        )
 
     def set_positions(self, positions: Mapping[str, str]) -> None:
         """Record how far streams were read; `positions` returns it."""
