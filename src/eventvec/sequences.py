@@ -65,7 +65,7 @@ class Sequences:
     @cached_property
     def total(self) -> int:
         """Number of events in all rows; lengths are read from the device once."""
-        return int(on_host(self.lengths).sum())
+        return int(on_host(self.lengths).numpy().sum())
 
     @cached_property
     def longest(self) -> int:

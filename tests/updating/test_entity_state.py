@@ -34,9 +34,10 @@ def test_rows_with_a_stored_state_continue_and_others_begin_anew(
     states = choose_state(encoder, data, None)
     first, second = halves(data.sequences)
     known = np.array([True, True, False, True, False])
-    stored = states.advance(first[known.tolist()], np.zeros(3, bool), [])
+    stored, _ = states.advance(first[known.tolist()], np.zeros(3, bool), [])
     assert {len(state) for state in stored} == {4 * numbers}
-    vectors = states.read(states.advance(second, known, stored))
+    advanced, vectors = states.advance(second, known, stored)
+    assert torch.equal(states.read(advanced), vectors)
     whole, alone = encode(encoder, data.sequences), encode(encoder, second)
     assert torch.allclose(vectors, torch.where(torch.from_numpy(known)[:, None], whole, alone), atol=1e-6)
 
@@ -48,7 +49,7 @@ def test_sparse_states_are_a_mask_and_the_numbers_that_are_not_0() -> None:
     assert states.kind == "sparse state"
     first, second = halves(data.sequences)
     known = np.ones(5, bool)
-    stored = states.advance(second, known, states.advance(first, ~known, []))
+    stored, _ = states.advance(second, known, states.advance(first, ~known, [])[0])
     dense = encoder.state(data.sequences).detach()
     numbers = (dense != 0).sum(1)
     assert [len(state) for state in stored] == (4 * numbers + -(-(8 + 50 + 1) // 8)).tolist()
@@ -63,11 +64,12 @@ def test_the_latest_events_are_kept_bit_by_bit() -> None:
     recent = choose_state(encoder, data, 4)
     first, second = halves(data.sequences)
     known = np.ones(5, bool)
-    stored = recent.advance(first, ~known, [])
-    stored = recent.advance(second, known, stored)
+    stored, _ = recent.advance(first, ~known, [])
+    stored, vectors = recent.advance(second, known, stored)
+    assert torch.equal(recent.read(stored), vectors)
     x, lengths = data.sequences, data.sequences.lengths.clamp(max=4)
     latest = x.slice(torch.arange(5), x.lengths - lengths, lengths)
-    assert stored == recent.advance(latest, ~known, [])
+    assert stored == recent.advance(latest, ~known, [])[0]
     assert torch.allclose(recent.read(stored), encode(encoder, latest), atol=1e-6)
     record = 8 + 4 + 4 + 4  # time, gap, one code, one number
     assert [len(state) for state in stored] == [4 * 8 + record * length for length in lengths.tolist()]
@@ -88,8 +90,9 @@ def test_hand_crafted_features_that_follow_from_sums_continue_and_the_others_nee
     states = choose_state(encoder, data, None)
     first, second = halves(data.sequences)
     known = np.array([True, True, False, True, False])
-    stored = states.advance(first[known.tolist()], np.zeros(3, bool), [])
-    vectors = states.read(states.advance(second, known, stored))
+    stored, _ = states.advance(first[known.tolist()], np.zeros(3, bool), [])
+    advanced, vectors = states.advance(second, known, stored)
+    assert torch.equal(states.read(advanced), vectors)
     whole, alone = encode(encoder, data.sequences), encode(encoder, second)
     assert torch.allclose(vectors, torch.where(torch.from_numpy(known)[:, None], whole, alone), atol=1e-6)
     with pytest.raises(ConfigError, match="Handcrafted cannot continue exactly from a stored state"):

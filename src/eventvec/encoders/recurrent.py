@@ -92,14 +92,15 @@ class Recurrent(OverEvents):
         It has `layers·parts·state_dim` numbers, then the sum and the maximum of the last layer's states and their
         count, unless `read_out` is `last` alone.
         """
-        if x.single and not self.pools and routing.in_one_step(self.start, len(x)):
-            first = self.start.expand(len(x), -1) if initial is None else initial
-            ends = routing.step(self._stack(), self.events(x), self._starts(first))
-            parts = [part for end in ends for part in end]
-            return torch.cat(parts, 1) if len(parts) > 1 else parts[0]
+        if x.single and routing.in_one_step(self.start, len(x)):
+            first = self._first().expand(len(x), -1) if initial is None else initial
+            ends, pools = routing.step(self._stack(), self.events(x), self._starts(first)), []
+            if self.pools:
+                sums, maxima, count = self._pools(first)
+                pools = [sums + ends[-1][0], torch.maximum(maxima, ends[-1][0]), count + 1]
+            return _side_by_side([*(part for end in ends for part in end), *pools])
         pack, ends, pools = self._run(x, initial, whole=True)
-        parts = [*(part for end in ends for part in end), *pools]
-        return pack.unpacked(torch.cat(parts, 1) if len(parts) > 1 else parts[0])
+        return pack.unpacked(_side_by_side([*(part for end in ends for part in end), *pools]))
 
     @property
     def stored_dim(self) -> int:
@@ -184,6 +185,10 @@ class Recurrent(OverEvents):
         sums = self.start.new_zeros(self.state_dim)
         maxima = torch.full_like(sums, torch.finfo(sums.dtype).min)  # finite, as every stored number must be
         return torch.cat([self.start, sums, maxima, sums[:1]])
+
+
+def _side_by_side(parts: list[Tensor]) -> Tensor:
+    return torch.cat(parts, 1) if len(parts) > 1 else parts[0]
 
 
 def GRU(events: EventEncoding, dim: int = 256, layers: int = 1, read_out: Sequence[ReadOut] = ("last",)) -> Recurrent:

@@ -12,6 +12,8 @@ CHECKPOINT = 200
 """The number of transactions after which the log beside the store is written into it."""
 LARGEST_LOG = 1 << 26
 """The number of bytes of this log from which on a push waits until it has been written."""
+LOOK = 10
+"""The number of transactions after which the size of the log is looked up."""
 
 
 def log_size(state: Path) -> int:
@@ -39,7 +41,7 @@ class Checkpoints:
     @property
     def behind(self) -> bool:
         """Whether writers are so much faster than this thread that one of them must write the log itself."""
-        return log_size(self._path) > LARGEST_LOG
+        return self._count % LOOK == 0 and log_size(self._path) > LARGEST_LOG
 
     def close(self) -> None:
         """End the thread."""

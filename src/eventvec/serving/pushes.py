@@ -146,7 +146,7 @@ class PushReader:
         if read is None:
             return [_read_whole(pushes[0], events[0], self.run)]
         hashes = np.array(list(map(fnv_of, read.keys)), np.uint64)
-        if not read.x.single:
+        if len(hashes) < len(read.values.times):
             hashes = hashes.repeat(read.x.lengths.numpy())
         known = self._identities(read.values, hashes, list(map(len, plain)))
         return [

@@ -333,6 +333,8 @@ class StateSession:
 
 def _sums(values: Array, sizes: list[int]) -> list[int]:
     """Return the sums of consecutive values, as many in each as its size."""
+    if len(sizes) == 1:
+        return [int(values.sum())]
     ends = np.cumsum(sizes)
     sums: list[int] = np.add.reduceat(values, ends - sizes, dtype=np.int64).tolist()
     return sums

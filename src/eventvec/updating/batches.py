@@ -241,8 +241,8 @@ def advance(
     for begin in range(0, len(names), ROWS):
         rows = slice(begin, begin + ROWS)
         version, part = planned.version[rows], x if len(names) <= ROWS else x[rows]
-        stored = states.advance(part, version >= 0, store.states(version[version >= 0]))
-        vectors[rows], last_time[rows] = states.read(stored), times_of(states, stored, last_time[rows])
+        stored, vectors[rows] = states.advance(part, version >= 0, store.states(version[version >= 0]))
+        last_time[rows] = times_of(states, stored, last_time[rows])
         store.add(first + begin, names[rows], _part(before, rows), _part(planned.now, rows), stored)
     return vectors, last_time
 

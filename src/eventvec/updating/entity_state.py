@@ -96,8 +96,8 @@ class RecurrentStates:
         self.device = next((weight.device for weight in encoder.parameters()), torch.device("cpu"))
         self.empty = x.slice(*torch.zeros(3, 1, dtype=torch.int64))
 
-    def advance(self, x: Sequences, known: np.ndarray[Any, np.dtype[Any]], stored: list[bytes]) -> list[bytes]:
-        """Return the states after the rows' events.
+    def advance(self, x: Sequences, known: Array, stored: list[bytes]) -> tuple[list[bytes], Tensor]:
+        """Return the states after the rows' events, and `(n, dim)` their embeddings.
 
         Args:
             known: `(n,)` bool, true for rows that continue from a stored state; the others begin at the start state.
@@ -108,7 +108,12 @@ class RecurrentStates:
             initial = self._start.repeat(len(x), 1)
             if stored:
                 initial[torch.from_numpy(known)] = self._tensor(stored)
-        values = np.ascontiguousarray(self._states(x, initial.to(x.device)).numpy(), "<f4")
+        states = self._states(x, initial.to(x.device))
+        return self._stored(states.numpy()), self._embeddings(states)
+
+    def _stored(self, states: Array) -> list[bytes]:
+        """Return the bytes of states."""
+        values = np.ascontiguousarray(states, "<f4")
         if not self.sparse:
             return _each_row(values)
         present = values.view("<u4") != 0
@@ -124,8 +129,11 @@ class RecurrentStates:
 
     def read(self, states: list[bytes]) -> Tensor:
         """Return `(n, dim)` the embeddings of states."""
+        return self._embeddings(self._tensor(states))
+
+    def _embeddings(self, states: Tensor) -> Tensor:
         with torch.inference_mode():
-            return self.encoder.read(self._tensor(states).to(self.device)).float().cpu()
+            return self.encoder.read(states.to(self.device)).float().cpu()
 
     def _states(self, x: Sequences, initial: Tensor) -> Tensor:
         """Return `(n, k)` the states after the rows' events, on the CPU."""
@@ -134,7 +142,7 @@ class RecurrentStates:
             return encode(_Continued(self.encoder, initial.shape[1]), rows)
         with torch.inference_mode():
             states = self.encoder.state(x, initial).float().cpu()
-        if not bool(states.isfinite().all()):
+        if not np.isfinite(states.numpy()).all():
             check_finite(states, x)
         return states
 
@@ -175,8 +183,8 @@ class RecentEvents:
         )
         self.record = np.dtype([("time", time), ("gap", "<f4"), *codes, *numbers])
 
-    def advance(self, x: Sequences, known: np.ndarray[Any, np.dtype[Any]], stored: list[bytes]) -> list[bytes]:
-        """Return the latest events, after the rows' events.
+    def advance(self, x: Sequences, known: Array, stored: list[bytes]) -> tuple[list[bytes], Tensor]:
+        """Return the latest events, after the rows' events, and `(n, dim)` their embeddings.
 
         Args:
             known: `(n,)` bool, true for rows that follow stored events.
@@ -190,13 +198,13 @@ class RecentEvents:
         both = join(Sequences(columns, lengths.cumsum(0) - lengths, lengths), x)
         sizes = both.lengths.clamp(max=self.count)
         window = both.slice(torch.arange(len(x)), both.lengths - sizes, sizes)
-        vectors = encode(self.encoder, window).numpy().astype("<f4")
+        vectors = encode(self.encoder, window)
         records = np.empty(window.total, self.record)
         for name in names:
             records[name] = window.values(name).numpy()
         ends, packed = [0, *(sizes.cumsum(0) * self.record.itemsize).tolist()], records.tobytes()
-        prefixes = _each_row(vectors)
-        return [prefix + packed[a:b] for prefix, (a, b) in zip(prefixes, pairwise(ends), strict=True)]
+        prefixes = _each_row(vectors.numpy().astype("<f4"))
+        return [prefix + packed[a:b] for prefix, (a, b) in zip(prefixes, pairwise(ends), strict=True)], vectors
 
     def read(self, states: list[bytes]) -> Tensor:
         """Return `(n, dim)` the embeddings that were stored."""
@@ -215,8 +223,8 @@ class KnownStates:
         self.dim, self.device = states.dim, states.device
         self.time = np.dtype("<f8" if schema.time_kind == "float" else "<i8")
 
-    def advance(self, x: Sequences, known: np.ndarray[Any, np.dtype[Any]], stored: list[bytes]) -> list[bytes]:
-        """Return what is stored after the rows' events, see `RecurrentStates.advance`."""
+    def advance(self, x: Sequences, known: Array, stored: list[bytes]) -> tuple[list[bytes], Tensor]:
+        """Return what is stored after the rows' events, and embeddings, see `RecurrentStates.advance`."""
         filled, column = x.lengths > 0, x.columns[KNOWN]
         assert isinstance(column, Tensor)
         last = torch.full((len(x),), -torch.inf if self.time.kind == "f" else NO_TIME, dtype=column.dtype)
@@ -232,14 +240,14 @@ class KnownStates:
             )
         last[filled] = last_times(x[filled])
         times = last.cpu().numpy().astype(self.time)
-        states = self.states.advance(x, known, self._without(stored))
-        return [state + time.tobytes() for state, time in zip(states, times, strict=True)]
+        states, vectors = self.states.advance(x, known, self._without(stored))
+        return [state + time.tobytes() for state, time in zip(states, times, strict=True)], vectors
 
     def read(self, states: list[bytes]) -> Tensor:
         """Return `(n, dim)` the embeddings of what is stored."""
         return self.states.read(self._without(states))
 
-    def last_times(self, states: list[bytes]) -> np.ndarray[Any, np.dtype[Any]]:
+    def last_times(self, states: list[bytes]) -> Array:
         """Return `(n,)` the time at which the last event of each became known."""
         times = b"".join(state[-self.time.itemsize :] for state in states)
         return np.frombuffer(times, self.time).astype(self.time.newbyteorder("="))

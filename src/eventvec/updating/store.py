@@ -133,8 +133,9 @@ class Store:
         """Return the places of those of some batches, each a name and an identity, for which `batch` returns one."""
         unnamed = [(place, identity) for place, (name, identity) in enumerate(batches) if name is None]
         named = [(place, name) for place, (name, _) in enumerate(batches) if name is not None]
-        rows = self._joined(unnamed, "fingerprint", "place", "batches") if unnamed else []
-        rows += self._joined(named, "name", "place", "batches") if named else []
+        rows = self._joined(unnamed, "fingerprint", "place", "batches") + self._joined(
+            named, "name", "place", "batches"
+        )
         return {place for (place,) in rows}
 
     def facts(self, keys: Sequence[str], kind: np.dtype[Any]) -> Facts:
@@ -268,6 +269,8 @@ class Store:
             values: Each value after its place; the rows are returned in order of these places.
         """
         values = list(values)
+        if not values:
+            return []
         if len(values) == 1:
             query = f"SELECT {columns} FROM (SELECT ? AS place) CROSS JOIN {table} WHERE {table}.{name} = ?"
             return self.db.execute(query, values[0]).fetchall()
