@@ -8,7 +8,7 @@ from typing import Any, Self, cast
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import Encoder, check_encoder, readable_rows
+from eventvec.encoders.interface import Encoder, capabilities, check_encoder, readable_rows
 from eventvec.errors import ConfigError, DataError
 from eventvec.options import at_least
 from eventvec.sequences import Sequences
@@ -79,6 +79,11 @@ class Compressed(nn.Module):
     def stored_dim(self) -> int:
         """The size of a state of the other encoder, if it has one."""
         return int(cast(Any, self.encoder).stored_dim)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether most numbers of a state of the other encoder are 0."""
+        return capabilities(self.encoder).sparse
 
     def read(self, state: Tensor) -> Tensor:
         """Return `(n, dim)` float32 the vectors of states."""

@@ -65,6 +65,7 @@ class RunningHandcrafted(nn.Module):
     """
 
     causal = True
+    sparse = True
     names: tuple[str, ...]
     dim: int
 
@@ -327,16 +328,26 @@ def _split(values: Tensor) -> Tensor:
     A number beyond float32's range is divided by `BEYOND`, and its parts are in the opposite order.
     """
     beyond = values.abs() > torch.finfo(torch.float32).max
-    values = torch.where(beyond, values / BEYOND, values)
+    some = _any(beyond)
+    values = torch.where(beyond, values / BEYOND, values) if some else values
     high = values.float()
     middle = (values - high).float()
     low = (values - high.double() - middle).float()
-    return torch.cat([torch.where(beyond, low, high), middle, torch.where(beyond, high, low)], 1)
+    return torch.cat(
+        [torch.where(beyond, low, high), middle, torch.where(beyond, high, low)] if some else [high, middle, low], 1
+    )
 
 
 def _joined(state: Tensor) -> Tensor:
     """Return `(n, k)` float64, the numbers that `_split` took apart."""
     first, middle, last = state.double().chunk(3, 1)
     beyond = last.abs() > first.abs()
+    if not _any(beyond):
+        return first + (middle + last)
     values = torch.where(beyond, last, first) + (middle + torch.where(beyond, first, last))
     return torch.where(beyond, values * BEYOND, values)
+
+
+def _any(mask: Tensor) -> bool:
+    """Return whether some values may be true; on a device, which is not waited for, they may."""
+    return mask.device.type != "cpu" or bool(mask.any())

@@ -111,8 +111,8 @@ def _hashes(x: Sequences, keys: Array, names: Sequence[str]) -> Array:
 
 def _mixed(bits: Array) -> Array:
     """Return `(total, 2)` two hashes of each event, from the bits `(columns, 1, total)` of its key and its values."""
-    mixed: Array = mix(mix(bits ^ _salts(len(bits))).sum(0))
-    return mixed.T
+    hashes: Array = mix(bits ^ _salts(len(bits))).sum(0)
+    return hashes.T
 
 
 @lru_cache

@@ -91,7 +91,9 @@ class RecurrentStates:
     """The encoder's state after the last event, as float32; a sparse one as a mask and the numbers that are not 0."""
 
     def __init__(self, encoder: Updatable, x: Sequences) -> None:
-        self.encoder, self.dim, self.sparse = encoder, int(encoder.dim), capabilities(encoder).sparse
+        described = capabilities(encoder)
+        self.encoder, self.dim, self.sparse = encoder, int(encoder.dim), described.sparse
+        self._size = described.stored_dim or 0  # of a sparse state
         self.kind = "sparse state" if self.sparse else "state"
         self.device = next((weight.device for weight in encoder.parameters()), torch.device("cpu"))
         self.empty = x.slice(*torch.zeros(3, 1, dtype=torch.int64))
@@ -149,8 +151,7 @@ class RecurrentStates:
     def _tensor(self, states: list[bytes]) -> Tensor:
         if not self.sparse:
             return torch.from_numpy(np.frombuffer(b"".join(states), "<f4").astype(np.float32)).view(len(states), -1)
-        dim = capabilities(self.encoder).stored_dim or 0
-        size = -(-dim // 8)
+        dim, size = self._size, -(-self._size // 8)
         masks = np.frombuffer(b"".join(state[:size] for state in states), np.uint8).reshape(len(states), size)
         values = np.zeros((len(states), dim), np.float32)
         numbers = np.frombuffer(b"".join(state[size:] for state in states), "<f4")
