@@ -2,16 +2,25 @@
 
 `push` begins with one event as a dictionary and ends with a vector whose state is on the disk. The loop is what one
 writes by hand for one model: look up the state, step, write the state and the event's name, commit. `history` begins
-with the events of one entity as dictionaries; its baseline is a pandas frame of them, aggregated by hand.
+with the events of one entity as dictionaries; its baseline is a pandas frame of them, aggregated by hand. `http` sends
+events to `eventvec serve` on this machine, one after the other and on many connections, beside a session.
 """
 
 from __future__ import annotations
 
+import http.client
+import json
 import shutil
+import socket
 import sqlite3
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -167,13 +176,83 @@ def histories(small: bool) -> list[Row]:
     return rows
 
 
+@contextmanager
+def serving(run: Path, state: Path) -> Iterator[int]:
+    """Yield the port of a server, which is ended at the end."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = int(free.getsockname()[1])
+    command = [sys.executable, "-m", "eventvec", "serve", run, "--state", state, "--port", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while server.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.1)
+        yield port
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def posted(connection: http.client.HTTPConnection, events: list[dict[str, Any]]) -> list[float]:
+    """Return the seconds of each event that is sent on one connection, one after the other."""
+    seconds = []
+    for event in events:
+        start = time.perf_counter()
+        body = json.dumps({"events": [{**event, "time": event["time"].isoformat()}]})
+        connection.request("POST", "/events", body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        assert answer.status == 200, answer.read()
+        json.loads(answer.read())
+        seconds.append(time.perf_counter() - start)
+    return seconds
+
+
+def requests(small: bool) -> list[Row]:
+    """Return the time of an event over HTTP beside that of a push, and the events a second on many connections."""
+    frame, data = ev.datasets.flights_frames()[0].sort("time"), ev.datasets.flights()[0]
+    dim, count, connections = (32, 20, 4) if small else (256, 1000, 32)
+    events = frame.head(4 * count).to_dicts()
+    folder = Path(tempfile.mkdtemp(dir=".", prefix=".one-entity-"))
+    try:
+        run = trained(data[:400], dim, beside=[], out=folder / "run")
+        with (
+            ev.open_state(run, folder / "session.db") as session,
+            serving(folder / "run", folder / "server.db") as port,
+        ):
+            first, *others = (http.client.HTTPConnection("127.0.0.1", port) for _ in range(1 + connections))
+            seconds: dict[str, list[float]] = {"push": [], "POST /events": []}
+            for event in events[:count]:
+                start = time.perf_counter()
+                session.push(event)
+                seconds["push"].append(time.perf_counter() - start)
+                seconds["POST /events"] += posted(first, [event])
+            parts: list[list[dict[str, Any]]] = [[] for _ in range(connections)]
+            for event in events[count:]:  # the events of an aircraft go over one connection, in their order
+                parts[zlib.crc32(event["tailnum"].encode()) % connections].append(event)
+            start = time.perf_counter()
+            with ThreadPoolExecutor(connections) as pool:
+                many = [each for some in pool.map(posted, others, parts) for each in some]
+            speed = len(many) / (time.perf_counter() - start)
+            seconds[f"POST /events, {connections} connections"] = many
+    finally:
+        shutil.rmtree(folder)
+    return [
+        {"what": name, "p50, ms": 1e3 * float(np.median(each)), "p99, ms": 1e3 * float(np.quantile(each, 0.99)),
+         "events a second": speed if each is many else None}
+        for name, each in seconds.items()
+    ]  # fmt: skip
+
+
 def main() -> None:
     """Run the benchmark."""
     parser = options(__doc__, "one_entity")
-    parser.add_argument("what", nargs="?", choices=["push", "history"], default="push")
+    parser.add_argument("what", nargs="?", choices=["push", "history", "http"], default="push")
     parsed = parser.parse_args()
     torch.set_num_threads(1)
-    rows = pushes(parsed.small) if parsed.what == "push" else histories(parsed.small)
+    rows = {"push": pushes, "history": histories, "http": requests}[parsed.what](parsed.small)
     show(f"one_entity {parsed.what}", rows, {"small": parsed.small, "threads": 1}, parsed.json)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 
 def test_one_entity_is_embedded_and_aggregated(small: Callable[..., list[dict[str, Any]]]) -> None:
     rows = small("one_entity", "history")
@@ -18,3 +20,11 @@ def test_an_event_is_pushed_beside_a_loop_by_hand(small: Callable[..., list[dict
     assert [row["times the loop"] for row in timed[:2]] == [1, 1]
     assert all(0 < row["p50, ms"] <= row["p99, ms"] for row in timed)
     assert len(rows) - len(timed) == 2
+
+
+def test_an_event_is_sent_to_a_server_beside_a_push(small: Callable[..., list[dict[str, Any]]]) -> None:
+    pytest.importorskip("fastapi")
+    rows = small("one_entity", "http")
+    assert [row["what"] for row in rows] == ["push", "POST /events", "POST /events, 4 connections"]
+    assert all(0 < row["p50, ms"] <= row["p99, ms"] for row in rows)
+    assert rows[-1]["events a second"] > 0

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from eventvec.config import Table, build_method
 from eventvec.encoders.beside import BESIDE, Beside
@@ -46,7 +47,7 @@ def outline(config: Mapping[str, Any], schema: Schema, copies: int = TRAINING) -
     if _names_backbone(config) or schema.texts:
         return None
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), _NothingDrawn():
             tensors = build_method(config, schema).state_dict()
     except RuntimeError as error:  # torch counts the bytes of a tensor in 64 bits
         raise ConfigError(f"the method is too large, a tensor of it needs more than 2^63 bytes; {REMEDY}") from error
@@ -56,6 +57,15 @@ def outline(config: Mapping[str, Any], schema: Schema, copies: int = TRAINING) -
             f"the method needs {_size(needed)} of memory, but this machine has {_size(present)}; {REMEDY}"
         )
     return tensors
+
+
+class _NothingDrawn(TorchFunctionMode):
+    """Leave tensors without numbers as they are where numbers are drawn: for that, torch would import its compiler."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is nn.init.normal_:
+            return kwargs["tensor"]
+        return torch.empty(*args) if func is torch.randn and not kwargs else func(*args, **(kwargs or {}))
 
 
 def memory() -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
+from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, get_args
@@ -335,8 +336,8 @@ def _sums(values: Array, sizes: list[int]) -> list[int]:
     """Return the sums of consecutive values, as many in each as its size."""
     if len(sizes) == 1:
         return [int(values.sum())]
-    ends = np.cumsum(sizes)
-    sums: list[int] = np.add.reduceat(values, ends - sizes, dtype=np.int64).tolist()
+    starts = list(accumulate(sizes[:-1], initial=0))
+    sums: list[int] = np.add.reduceat(values, starts, dtype=np.int64).tolist()
     return sums
 
 
