@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from eventvec.encoders.attention import attend
 from eventvec.encoders.interface import EventEncoding, OverEvents, check_depth, check_events, check_multiple
 from eventvec.errors import ConfigError
 from eventvec.options import each_at_least
@@ -26,7 +27,7 @@ class Transformer(OverEvents):
         dim: Size of the embedding and of each layer, a multiple of `2 * heads`.
         layers: Number of attention layers.
         heads: Attention heads per layer.
-        dropout: Probability that an activation is dropped in training, in [0, 1).
+        dropout: Probability that an activation is dropped in training, in [0, 1); attention weights are not dropped.
         longest: Maximum number of events that are read, the latest ones.
 
     Raises:
@@ -68,7 +69,7 @@ class Transformer(OverEvents):
         """Return `(n, dim)`, one embedding per row."""
         recent = _latest(x, self.longest)
         age = (recent.lengths[recent.rows()] - 1 - recent.steps()).unsqueeze(1)  # 0 at the last event
-        return _attend(self.blocks, self.start, recent, self.inputs(self.events(recent)) + self._positions(age))
+        return attend(self.blocks, self.start, recent, self.inputs(self.events(recent)) + self._positions(age))
 
     def _positions(self, age: Tensor) -> Tensor:
         half = self.dim // 2
@@ -92,7 +93,7 @@ class PaperTransformer(OverEvents):
         layers: Number of attention layers.
         heads: Attention heads per layer.
         width: Size of the hidden layer after each attention.
-        dropout: Probability that an activation is dropped in training, in [0, 1).
+        dropout: Probability that an activation or an attention weight is dropped in training, in [0, 1).
         longest: Maximum number of events that are read, the latest ones.
 
     Raises:
@@ -131,7 +132,7 @@ class PaperTransformer(OverEvents):
     def forward(self, x: Sequences) -> Tensor:
         """Return `(n, dim)`, one embedding per row."""
         recent = _latest(x, self.longest)
-        return _attend(self.blocks, self.start, recent, self.inputs(self.events(recent)))
+        return attend(self.blocks, self.start, recent, self.inputs(self.events(recent)), self.dropout)
 
 
 def _check(dim: int, layers: int, heads: int, dropout: float, longest: int, width: int) -> None:
@@ -146,14 +147,3 @@ def _latest(x: Sequences, longest: int) -> Sequences:
     """Return at most `longest` events of each row, the latest ones."""
     lengths = x.lengths.clamp(max=longest)
     return x.slice(torch.arange(len(x), device=x.device), x.lengths - lengths, lengths)
-
-
-def _attend(blocks: nn.Module, start: Tensor, x: Sequences, tokens: Tensor) -> Tensor:
-    """Return `(n, dim)` the output at a start token that precedes each row's tokens `(total, dim)`."""
-    if not len(x):  # torch's attention refuses an empty batch
-        return start.expand(0, -1)
-    padded = x.pad(tokens)
-    rows = torch.cat([start.to(padded.dtype).expand(len(x), 1, -1), padded], 1)
-    padding = nn.functional.pad(~x.mask(), (1, 0), value=False)
-    out: Tensor = blocks(rows, src_key_padding_mask=padding)
-    return out[:, 0].float()
