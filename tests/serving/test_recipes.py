@@ -56,9 +56,8 @@ def test_vectors_in_redis_are_those_of_all_events_however_the_program_is_killed(
 
 
 def test_vectors_in_postgres_are_those_of_all_events_however_the_program_is_killed(tmp_path: Path) -> None:
-    import psycopg
-    from pgvector.psycopg import register_vector
-
+    psycopg = pytest.importorskip("psycopg")
+    register_vector = pytest.importorskip("pgvector.psycopg").register_vector
     tables, nearest, index = blocks(text(PAGE), "sql")
     with redis_server.running() as client, postgres.running(vector=True) as server:
         server.run(*tables.split(";")[:-1])
