@@ -14,6 +14,7 @@ NEEDED := pyproject.toml constraints.txt
 PEER := .venv-peer
 OLDEST := .venv-oldest
 DOCS := .venv-docs
+FEAST := .venv-feast
 # What the site shows; the folders stay as they are, so that a link works in the repository and on the site.
 PAGES := *.md LICENSE CITATION.cff docs 'experiments/*.md' 'experiments/*.svg' benchmarks/README.md
 
@@ -44,7 +45,7 @@ wheel: $(VENV)/.dev  ## build the wheel, install it into an empty environment, a
 
 check: lint test wheel  ## what the continuous integration runs
 
-slow: $(VENV)/.slow  ## run the tests that take minutes; those of pages and databases need `make debian`
+slow: $(VENV)/.slow $(FEAST)/.done  ## run the tests that take minutes; those of pages and databases need `make debian`
 	$(BIN)/python -m pytest -m slow
 
 debian:  ## as root on Debian: install the browser, the databases and the Java that `make slow` starts
@@ -105,6 +106,11 @@ $(PEER)/.done: constraints.txt benchmarks/peer/requirements.txt
 	$(subst $(BIN),$(PEER)/bin,$(INSTALL)) -r benchmarks/peer/requirements.txt
 	$(subst $(BIN),$(PEER)/bin,$(INSTALL)) --no-deps --no-binary pytorch-lifestream pytorch-lifestream==0.7.0
 	@touch $@
+
+# It needs pandas 2; where it cannot be installed, its test is skipped.
+$(FEAST)/.done:
+	@echo "installing Feast into $(FEAST), some minutes where it has to be downloaded"
+	-$(PYTHON) -m venv $(FEAST) && $(FEAST)/bin/python -m pip install --quiet feast==0.67.0 && touch $@
 
 # torch first, as above; the tools for tests have the versions of development.
 $(OLDEST)/.done: pyproject.toml constraints-oldest.txt

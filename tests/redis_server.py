@@ -25,7 +25,7 @@ def running() -> Iterator[Any]:
     options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
     server = subprocess.Popen(["redis-server", *options], stdout=subprocess.DEVNULL)
     try:
-        client = redis.Redis(port=port)
+        client = redis.Redis(port=port, socket_timeout=None)
         for _ in range(100):
             with suppress(redis.ConnectionError):
                 client.ping()

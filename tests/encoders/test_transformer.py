@@ -8,6 +8,7 @@ from torch import nn
 
 import make
 from eventvec.encoders import EventEncoder, PaperTransformer
+from eventvec.encoders.attention import attend
 from eventvec.errors import ConfigError
 from eventvec.sequences import stack
 
@@ -75,3 +76,39 @@ def test_the_default_sizes_are_those_of_the_paper():
 def test_options_out_of_range_are_refused(wrong):
     with pytest.raises(ConfigError, match=rf"{next(iter(wrong))} must be (at least 1|in \[0, 1\)|a multiple of heads)"):
         PaperTransformer(EventEncoder(make.schema()), **wrong)
+
+
+@pytest.mark.parametrize("name", ["transformer", "transformer_paper"])
+@pytest.mark.parametrize("lengths", [[3] * 9, [0, 7, 1, 30, 2, 2, 5, 0, 9, 11, 4, 3, 8, 1, 40, 6, 2, 5, 17, 3]])
+def test_groups_of_rows_give_the_outputs_and_gradients_of_torchs_layers_on_padded_rows(name: str, lengths: list[int]):
+    x, encoder = make.sequences(lengths), without_dropout(make.encoder(name)).train()
+    tokens = torch.randn(x.total, encoder.dim, requires_grad=True)
+    out = attend(encoder.blocks, encoder.start, x, tokens)
+    padded = torch.cat([encoder.start.expand(len(x), 1, -1), x.pad(tokens)], 1)
+    padding = nn.functional.pad(~x.mask(), (1, 0), value=False)
+    expected = encoder.blocks(padded, src_key_padding_mask=padding)[:, 0]
+    torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
+    weight, inputs = torch.randn_like(out), [tokens, encoder.start, *encoder.blocks.parameters()]
+    ours, theirs = (torch.autograd.grad((z * weight).sum(), inputs) for z in (out, expected))
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+
+
+def test_activations_are_dropped_in_training_and_attention_weights_in_the_papers_encoder_alone():
+    x = make.sequences([6] * 4)
+    for name, in_attention in (("transformer", False), ("transformer_paper", True)):
+        encoder = make.encoder(name).train()
+        assert not torch.equal(encoder(x), encoder(x))
+        without_dropout(encoder)
+        assert torch.equal(encoder(x), encoder(x)) is not in_attention
+        assert torch.equal(encoder.eval()(x), encoder(x))
+
+
+def without_dropout(encoder: nn.Module) -> nn.Module:
+    """Return an encoder whose modules drop nothing; `attend` is told the dropout of attention weights."""
+    for module in encoder.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        if isinstance(module, nn.MultiheadAttention):
+            module.dropout = 0.0
+    return encoder

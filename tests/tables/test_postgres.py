@@ -317,35 +317,37 @@ def test_readers_see_the_earlier_rows_or_the_new_ones_and_writers_wait(server: S
     assert len(counts) >= 1
 
 
-def test_vectors_are_of_pgvector_where_it_is_installed(server: Server) -> None:
-    """Debian 12 has no package of pgvector; EVENTVEC_POSTGRES names the programs of a Postgres that has it."""
-    if not server.run("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):
-        pytest.skip("pgvector is not installed in this Postgres")
+@pytest.fixture
+def vector_server() -> Iterator[Server]:
+    with running(vector=True) as started:
+        yield started
+
+
+def test_vectors_are_of_pgvector_where_it_is_installed(vector_server: Server) -> None:
     import psycopg
     from pgvector.psycopg import register_vector
 
+    server = vector_server
+    server.run("CREATE SCHEMA sales")
     address, rng = f"{server.url()}#sales.searched", np.random.default_rng(0)
     data = ev.read(pl.DataFrame({"card": range(200), "day": range(200)}), key="card", time="day", numeric=[])
     z = Embeddings.of(data, rng.normal(size=(200, 16)), {"run": "run1"})
     ev.write(address, z)  # before the extension is there
     server.run("CREATE SCHEMA extensions", "CREATE EXTENSION vector SCHEMA extensions",
                'ALTER DATABASE postgres SET search_path = "$user", public, extensions')  # fmt: skip
-    try:
-        ev.write(address, z)
-        ev.write(address, z[:3], merge=True)
-        kind = "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attname = 'embedding' AND attrelid = "
-        assert server.run(f"{kind} 'sales.searched'::regclass") == [("vector(16)",)]
-        server.run("CREATE INDEX ON sales.searched USING hnsw (embedding vector_l2_ops)")
-        assert sorted_rows(read_embeddings(address)) == sorted_rows(z)
-        with psycopg.connect(server.url()) as connection:
-            register_vector(connection)
-            rows = connection.execute("SELECT card, embedding FROM sales.searched").fetchall()
-            query = "SELECT card FROM sales.searched ORDER BY embedding <-> %s LIMIT 5"
-            nearest = [row[0] for row in connection.execute(query, (z.values[7],)).fetchall()]
-        assert all(np.array_equal(vector.to_numpy(), z.values[card]) for card, vector in rows)
-        assert nearest == np.linalg.norm(z.values - z.values[7], axis=1).argsort()[:5].tolist()
-    finally:
-        server.run("DROP EXTENSION vector CASCADE", "ALTER DATABASE postgres RESET search_path")
+    ev.write(address, z)
+    ev.write(address, z[:3], merge=True)
+    kind = "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attname = 'embedding' AND attrelid = "
+    assert server.run(f"{kind} 'sales.searched'::regclass") == [("vector(16)",)]
+    server.run("CREATE INDEX ON sales.searched USING hnsw (embedding vector_l2_ops)")
+    assert sorted_rows(read_embeddings(address)) == sorted_rows(z)
+    with psycopg.connect(server.url()) as connection:
+        register_vector(connection)
+        rows = connection.execute("SELECT card, embedding FROM sales.searched").fetchall()
+        query = "SELECT card FROM sales.searched ORDER BY embedding <-> %s LIMIT 5"
+        nearest = [row[0] for row in connection.execute(query, (z.values[7],)).fetchall()]
+    assert all(np.array_equal(vector.to_numpy(), z.values[card]) for card, vector in rows)
+    assert nearest == np.linalg.norm(z.values - z.values[7], axis=1).argsort()[:5].tolist()
 
 
 def test_infinite_times_are_refused(server: Server) -> None:
