@@ -31,7 +31,7 @@ from experiments.cresp.icu_stays import DEATH, FEWEST, KEY, Array, Task
 from experiments.jobs import side_by_side
 
 SEED = 0
-STAYS, SMALL_STAYS = (3000, 700, 1500), (150, 60, 60)
+STAYS, SMALL_STAYS = (3000, 700, 1500), (70, 40, 40)
 UNTRAINED = "untrained"
 REGULARISATION = (0.0001, 0.001, 0.01, 0.1)
 

@@ -63,10 +63,16 @@ def cases(*tables: tuple[str, str]) -> list[object]:
     ]
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder for what was trained: tables that share a training share it here as for those who run all."""
+    return tmp_path_factory.mktemp("trained")
+
+
 def keep(name: str, folder: Path) -> list[str]:
     """Return the option that names the folder of what was trained, for experiments that have it."""
     kept = ("coles", "cresp", "expclr", "order", "protocols", "settings", "tpp", "worth")
-    return ["--keep", str(folder)] if name in kept else []
+    return ["--keep", str(folder / name)] if name in kept else []
 
 
 def check(printed: str) -> None:
@@ -86,9 +92,9 @@ def test_tables_run_from_the_command_line(name: str, table: str, tmp_path: Path)
 
 @pytest.mark.parametrize(("name", "table"), cases(*(table for table in ALL if table not in COMMAND_LINE)))
 def test_all_other_tables_run(
-    name: str, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, table: str, trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", [name, table, "--small", "--json", *keep(name, tmp_path)])
+    monkeypatch.setattr(sys, "argv", [name, table, "--small", "--json", *keep(name, trained)])
     monkeypatch.setattr(os, "cpu_count", lambda: 1)  # starting processes takes longer than what they do
     importlib.import_module(f"experiments.{name}.__main__").main()
     check(capsys.readouterr().out)
