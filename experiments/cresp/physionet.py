@@ -123,7 +123,7 @@ def physionet(small: bool) -> list[Row]:
     """Error of held-out values of intensive-care stays, use of x*, and AUROC of death (3,000 training stays)."""
     events, stays = _load(small)
     tasks = [make(events, SEED) for make in (icu_stays.interpolation, icu_stays.forecasting)]
-    chosen = {name: replace(each, epochs=1, dim=32) if small else each for name, each in SETTINGS.items()}
+    chosen = {name: replace(each, epochs=1, dim=32, length=32) if small else each for name, each in SETTINGS.items()}
     jobs = [(name, settings, small) for name, settings in chosen.items()]
     results = dict(zip(SETTINGS, side_by_side(trained, jobs), strict=True))
     rows = [row for task in tasks for row in _forecasts(task, results)]

@@ -161,7 +161,7 @@ def made_signals() -> Row:
     return signals(sparse.vstack([first, second]).tocsr(), places, notes.words, notes.label)
 
 
-def made_histories(count: int = UNLABELLED) -> ev.Dataset:
+def made_histories(count: int) -> ev.Dataset:
     """Return made histories without labels, each note with its words as a text."""
     rng = np.random.default_rng(0)
     histories = WordHistories(rng.uniform(*FREQUENCY, BACKGROUND))

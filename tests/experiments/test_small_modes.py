@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from eventvec.precision import cpu_has_bfloat16
+from processes import program
 
 ROOT = Path(__file__).parents[2]
 TABLES = {
@@ -84,9 +84,8 @@ def check(printed: str) -> None:
 
 @pytest.mark.parametrize(("name", "table"), cases(*COMMAND_LINE))
 def test_tables_run_from_the_command_line(name: str, table: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", f"experiments.{name}", table, "--small", "--json", *keep(name, tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    done = program(f"experiments.{name}", table, "--small", "--json", *keep(name, tmp_path))
+    assert done.code == 0, done.stderr[-2000:]
     check(done.stdout)
 
 
