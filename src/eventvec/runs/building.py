@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from eventvec.config import Table, build_method
 from eventvec.encoders.beside import BESIDE, Beside
@@ -46,7 +47,7 @@ def outline(config: Mapping[str, Any], schema: Schema, copies: int = TRAINING) -
     if _names_backbone(config) or schema.texts:
         return None
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), _Unfilled():
             tensors = build_method(config, schema).state_dict()
     except RuntimeError as error:  # torch counts the bytes of a tensor in 64 bits
         raise ConfigError(f"the method is too large, a tensor of it needs more than 2^63 bytes; {REMEDY}") from error
@@ -56,6 +57,16 @@ def outline(config: Mapping[str, Any], schema: Schema, copies: int = TRAINING) -
             f"the method needs {_size(needed)} of memory, but this machine has {_size(present)}; {REMEDY}"
         )
     return tensors
+
+
+class _Unfilled(TorchFunctionMode):
+    """Leaves tensors as they are that would be filled by normal numbers: on the device `meta`, torch imports sympy."""
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        given = kwargs or {}
+        if func in (nn.init.normal_, Tensor.normal_):
+            return given["tensor"] if "tensor" in given else args[0]
+        return func(*args, **given)
 
 
 def memory() -> int:
@@ -107,7 +118,7 @@ def build_beside(
             raise CheckpointError(f"{path}/run.json is damaged: beside: {nearest(name, BESIDE)}")
     try:
         with refusing_damage(path):
-            with torch.device("meta"):  # sizes are claims until the tensors are compared with them
+            with torch.device("meta"), _Unfilled():  # sizes are claims until the tensors are compared with them
                 shapes = {name: BESIDE[name](schema, **arguments) for name, arguments in sizes.items()}
             _check_weights(path, tensors, tensors_beside(shapes))
             parts = {name: BESIDE[name](schema, **arguments) for name, arguments in sizes.items()}
@@ -170,7 +181,7 @@ def build_untrained(
             raise CheckpointError(f"{path}/run.json is damaged: features: {nearest(name, FEATURES)}")
     try:
         with refusing_damage(path):
-            with torch.device("meta"):
+            with torch.device("meta"), _Unfilled():
                 shapes = untrained(schema, sizes).state_dict()
             _check_weights(path, tensors, shapes)
             method = untrained(schema, sizes)
