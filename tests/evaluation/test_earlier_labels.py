@@ -283,6 +283,7 @@ def test_what_makes_no_sense_is_refused(options: Any, error: type[Exception], me
         ev.evaluate(z, None, table, "y", **{"label_time": "at", "earlier_labels": "1d", **MODELS, **options})
 
 
+@pytest.mark.usefixtures("few_kernels")
 def test_the_command_the_estimator_and_the_report_take_the_delay(tmp_path: Path) -> None:
     table, second = copied()
     z, events = embedded(second)
