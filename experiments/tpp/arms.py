@@ -109,7 +109,7 @@ def problem(name: str, small: bool) -> Benchmark:
         if folder.name != MIXED:
             return read_benchmark(folder)
         return mixed([read_benchmark(folder.parent / each) for each in FOLDERS[:-1]])
-    sequences, longest = (24, 8) if small else (SEQUENCES, LONGEST)
+    sequences, longest = (40, 8) if small else (SEQUENCES, LONGEST)
     if name != MIXED:
         data = benchmark(name.removesuffix(MORE), sequences=sequences, longest=longest)
         return with_more_pairs(data, 2 * sequences if small else sys.maxsize) if name.endswith(MORE) else data
