@@ -32,8 +32,10 @@ venv: $(VENV)/.dev  ## make .venv with everything that development needs
 demo: $(DEMO)  ## learn, embed and evaluate on the flights inside the package; results go to OUT (./demo-run)
 	$(BIN)/eventvec demo $(if $(OUT),--out $(OUT))
 
+# Bytecode is kept whatever the environment says: the processes that tests start would compile the package each time.
+# Each process begins with a half of the files, so that what the tests of a file share is made once.
 test: $(VENV)/.dev  ## run the tests and the examples in docstrings and documents
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 lint: $(VENV)/.dev  ## check style, format and types
 	$(BIN)/ruff check .
@@ -52,7 +54,7 @@ debian:  ## as root on Debian: install the browser, the databases and the Java t
 	apt-get install --yes --quiet chromium chromium-driver postgresql redis-server openjdk-17-jre-headless
 
 oldest: $(OLDEST)/.done  ## run the tests on the oldest versions that pyproject.toml admits, in .venv-oldest
-	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -n $(WORKERS) -p no:cacheprovider
+	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -n $(WORKERS) --dist worksteal -p no:cacheprovider
 
 docs: $(DOCS)/.done  ## build the documentation into site/; a link that leads nowhere is an error
 	rm -rf build/pages site

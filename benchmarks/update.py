@@ -91,7 +91,7 @@ def embed_table(encoder: Run, table: pl.DataFrame) -> torch.Tensor:
 
 def speed(encoder: Run, folder: Path, entities: int, small: bool) -> list[Row]:
     """Return the entities per second in batches, the delay for one entity, and the store's disk space and memory."""
-    batch, length = (1_000, 20) if small else (BATCH, 200)
+    batch, length = (500, 20) if small else (BATCH, 200)
     state, rng = folder / "state", np.random.default_rng(0)
     for start in range(0, entities, 50_000):
         ev.update(encoder, events(np.arange(start, min(start + 50_000, entities)), 1), state)
@@ -125,10 +125,10 @@ def main() -> None:
     parsed, encoder = options(__doc__, "update").parse_args(), run()
     small = parsed.small
     with tempfile.TemporaryDirectory() as folder:
-        rows = speed(encoder, Path(folder), 5_000 if small else 1_000_000, small) + growth(encoder, Path(folder), small)
+        rows = speed(encoder, Path(folder), 1_000 if small else 1_000_000, small) + growth(encoder, Path(folder), small)
     for name, each_run in (("GRU alone", encoder), ("CoLES by default", joined())):
         with tempfile.TemporaryDirectory() as folder:
-            smaller = speed(each_run, Path(folder), 5_000 if small else 100_000, small)
+            smaller = speed(each_run, Path(folder), 1_000 if small else 100_000, small)
         rows += [{**each, "what": f"{each['what']}, {name}"} for each in smaller if each["what"] != "process, peak"]
     show("update", rows, {"dim": DIM, "small": small}, parsed.json)
 

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from eventvec import precision, register
+from eventvec.encoders import convolutions
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -50,6 +51,16 @@ def named_processes() -> None:
 def bfloat16_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a CPU without instructions for bfloat16 compute in it, slowly."""
     monkeypatch.setattr(precision, "cpu_has_bfloat16", lambda: True)
+
+
+@pytest.fixture
+def few_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let random convolutions have an eighth of their kernels, whose components take most of the time of a fit.
+
+    The documents, the examples of the estimators and `tests/training/test_beside.py` have all of them.
+    """
+    monkeypatch.setattr(convolutions, "KERNELS", 8)
+    monkeypatch.setattr(convolutions.Convolutions, "dim", convolutions.Convolutions.dim // 8)
 
 
 @pytest.fixture

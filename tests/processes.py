@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import runpy
+import sys
+import tempfile
 from collections.abc import Callable
 from multiprocessing.context import ForkServerProcess
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[1]
 
 IMPORTED = ["eventvec.cli", "make", "pytest", "hypothesis", "typer.testing", "torch._dynamo"]
 """Modules that are imported once for all processes, because they take long."""
@@ -25,3 +32,28 @@ def exit_code(function: Callable[..., None], *arguments: Any) -> int | None:
     process = start(function, *arguments)
     process.join()
     return process.exitcode
+
+
+class Ended(NamedTuple):
+    """The exit code of a program, and what it printed."""
+
+    code: int | None
+    stdout: str
+    stderr: str
+
+
+def program(module: str, *arguments: str) -> Ended:
+    """Return how `python -m module` ends in the root of the repository, in a process that need not import torch."""
+    with tempfile.TemporaryDirectory() as folder:
+        code = exit_code(_program, Path(folder), module, arguments)
+        return Ended(code, *((Path(folder) / name).read_text() for name in ("stdout", "stderr")))
+
+
+def _program(folder: Path, module: str, arguments: tuple[str, ...]) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        written = os.open(folder / stream.name.strip("<>"), os.O_WRONLY | os.O_CREAT)
+        os.dup2(written, stream.fileno())
+    os.chdir(ROOT)
+    sys.path.insert(0, str(ROOT))
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import processes
 from eventvec import errors, files, interrupts
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError, nearest, need
 from eventvec.files import locked, sweep, whole
@@ -97,33 +100,31 @@ def test_a_deleted_draft_is_an_error_and_an_unwritten_one_is_an_empty_file(tmp_p
 
 
 @contextmanager
-def process(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """Yield a process that runs code, after its first line of output; it is killed at the end."""
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
-        try:
-            assert child.stdout is not None
-            assert child.stdout.readline()
-            yield child
-        finally:
-            child.kill()
+def process(function: Callable[[Path, Connection], None], path: Path) -> Iterator[tuple[Any, Connection]]:
+    """Yield a process that calls a function, after its first message, and the other end; it is killed at the end."""
+    ours, theirs = Pipe()
+    child = processes.start(function, path, theirs)
+    theirs.close()
+    try:
+        ours.recv()
+        yield child, ours
+    finally:
+        child.kill()
+        child.join()
 
 
-WRITER = """
-import sys
-from eventvec.files import whole
-with whole(sys.argv[1]) as draft:
-    draft.write_text("half")
-    print("ready", flush=True)
-    sys.stdin.readline()
-    draft.write_text("whole")
-"""
+def write_slowly(path: Path, other: Connection) -> None:
+    with whole(path) as draft:
+        draft.write_text("half")
+        other.send("ready")
+        other.recv()
+        draft.write_text("whole")
 
 
 def test_a_killed_writer_leaves_the_old_file_and_the_next_one_deletes_its_draft(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with process(WRITER, path):
+    with process(write_slowly, path):
         pass
     assert path.read_text() == "old"
     assert len(os.listdir(tmp_path)) == 2
@@ -138,13 +139,14 @@ def test_a_killed_writer_leaves_the_old_file_and_the_next_one_deletes_its_draft(
 
 def test_the_draft_of_a_living_process_is_not_deleted(tmp_path):
     path = tmp_path / "a.txt"
-    with process(WRITER, path) as writer:
+    with process(write_slowly, path) as (writer, other):
         sweep(tmp_path)
         with whole(path) as draft:
             draft.write_text("faster")
         assert path.read_text() == "faster"
-        writer.communicate("\n")
-        assert writer.returncode == 0
+        other.send("go on")
+        writer.join()
+        assert writer.exitcode == 0
     assert path.read_text() == "whole"
     assert os.listdir(tmp_path) == ["a.txt"]
 
@@ -176,19 +178,15 @@ def test_a_file_that_cannot_be_written_is_named_in_the_message(tmp_path):
         pass
 
 
-LOCKER = """
-import sys
-from pathlib import Path
-from eventvec.files import locked
-with locked(Path(sys.argv[1])) as free:
-    print(free, flush=True)
-    sys.stdin.readline()
-"""
+def keep_locked(folder: Path, other: Connection) -> None:
+    with locked(folder) as free:
+        other.send(free)
+        other.recv()
 
 
 def test_a_lock_ends_with_its_process_and_a_refused_process_leaves_it(tmp_path):
     folder = tmp_path / "run"
-    with process(LOCKER, folder):
+    with process(keep_locked, folder):
         with locked(folder) as free:
             assert not free
         assert os.listdir(folder) == [".lock"]

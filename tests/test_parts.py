@@ -267,6 +267,23 @@ ev.register("spread", Spread)
 """
 
 
+IN_PROCESSES = """
+import os
+import sys
+import torch
+from eventvec.cli import main
+
+for words in sys.argv[1:]:
+    if not (child := os.fork()):
+        sys.argv = ["eventvec", *words.split()]
+        sys.exit(main())
+    assert not os.waitpid(child, 0)[1], words
+from eventvec.comparing.arms import plan
+print(*plan(["spread", "cpc"], ["gru"]))
+"""
+"""Commands in processes of their own, which need not import torch again, and then the plan of a comparison."""
+
+
 def test_the_command_line_knows_the_parts_of_installed_packages(tmp_path: Path) -> None:
     (tmp_path / "site" / "spread-1.0.dist-info").mkdir(parents=True)
     (tmp_path / "site" / "spread_parts.py").write_text(MODULE)
@@ -277,18 +294,13 @@ def test_the_command_line_knows_the_parts_of_installed_packages(tmp_path: Path) 
     frame().write_parquet(tmp_path / "events.parquet")
     paths = os.pathsep.join([str(tmp_path / "site"), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": paths}
-    code = "import sys; from eventvec.cli import main; sys.argv = ['eventvec', *sys.argv[1:]]; main()"
     fit = "fit --events events.parquet --key id --time t --numeric amount --method spread --set method.weight=2"
-    for words in (f"{fit} --epochs 1 --out run", "embed run events.parquet -o z.parquet"):
-        done = subprocess.run(
-            [sys.executable, "-c", code, *words.split()], cwd=tmp_path, env=environment, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
+    commands = (f"{fit} --epochs 1 --out run", "embed run events.parquet -o z.parquet")
+    done = subprocess.run(
+        [sys.executable, "-c", IN_PROCESSES, *commands], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
     assert len(ev.read_embeddings(tmp_path / "z.parquet")) == 20
-    arms = "from eventvec.comparing.arms import plan; print(*plan(['spread', 'cpc'], ['gru']))"
-    assert subprocess.check_output([sys.executable, "-c", arms], env=environment, text=True).split() == [
-        "spread",
-        "cpc",
-    ]
+    assert done.stdout.splitlines()[-1] == "spread cpc"
     with pytest.raises(CheckpointError, match="the module 'spread_parts' registered it"):
         ev.load(tmp_path / "run")

@@ -20,7 +20,7 @@ from experiments.coles.assumptions import assumptions_met
 from experiments.coles.lengths import power_law
 from experiments.coles.repetition import repeatability
 from experiments.coles.slicing import bounds, slice_lengths
-from experiments.coles.study import CONTROL, SUPERVISED, TUNED, Study, unit
+from experiments.coles.study import CONTROL, SUPERVISED, TUNED, Study, kept, unit
 from experiments.command_line import Row, run
 from experiments.differences import Paired, paired, relative
 from experiments.protocol import PaperResult, Part
@@ -289,7 +289,7 @@ def figure7(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row
 def _study(dataset: str, keep: str | None, small: bool) -> Study:
     if dataset not in arms.names():
         raise ConfigError(f"--dataset must be one of {', '.join(arms.names())}, got {dataset!r}")
-    return Study.of(dataset, Path(keep or tempfile.mkdtemp(prefix="eventvec-coles-")), small)
+    return kept(dataset, Path(keep or tempfile.mkdtemp(prefix="eventvec-coles-")), small)
 
 
 def _seeds(text: str) -> list[int]:

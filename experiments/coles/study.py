@@ -272,7 +272,7 @@ class Study:
 
     def scores(self, features: dict[str, Any], fractions: Sequence[float] = (1.0,)) -> PaperResult:
         """Return the scores of feature sets and trainers, each a list with one element per seed, under the protocol."""
-        boosting = None if self.small else self.config["data"].get("boosting")
+        boosting = "small" if self.small else self.config["data"].get("boosting")
         return paper_protocol(
             features, self.split, fractions=fractions, boosting=lightgbm_settings(boosting) if boosting else None,
             num_threads=os.cpu_count(),

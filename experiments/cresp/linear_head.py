@@ -9,13 +9,14 @@ from torch import Tensor, nn
 STEPS = 500
 
 
-def regression(z: Tensor, y: Tensor, decay: float) -> nn.Linear:
+def regression(z: Tensor, y: Tensor, decay: float, steps: int = STEPS) -> nn.Linear:
     """Return a linear layer that minimises ``mean((W z + b - y)²) + decay · ΣW²`` (the code of Mathieu et al. 2021).
 
     Args:
         z: `(n, d)` embeddings, as the encoder returns them.
         y: `(n, k)` targets. The mean is over their elements.
         decay: The factor of the squared weights; the bias has none.
+        steps: The largest number of iterations.
 
     Example:
         >>> z = torch.randn(100, 3, generator=torch.Generator().manual_seed(0))
@@ -28,7 +29,7 @@ def regression(z: Tensor, y: Tensor, decay: float) -> nn.Linear:
     with torch.no_grad():
         head.weight.zero_()
         head.bias.copy_(y.mean(0))
-    optimizer = torch.optim.LBFGS(head.parameters(), max_iter=STEPS, line_search_fn="strong_wolfe",
+    optimizer = torch.optim.LBFGS(head.parameters(), max_iter=steps, line_search_fn="strong_wolfe",
                                   tolerance_grad=1e-9, tolerance_change=1e-14, history_size=50)  # fmt: skip
 
     def loss() -> Tensor:

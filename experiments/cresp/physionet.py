@@ -31,7 +31,7 @@ from experiments.cresp.icu_stays import DEATH, FEWEST, KEY, Array, Task
 from experiments.jobs import side_by_side
 
 SEED = 0
-STAYS, SMALL_STAYS = (3000, 700, 1500), (150, 60, 60)
+STAYS, SMALL_STAYS = (3000, 700, 1500), (70, 40, 40)
 UNTRAINED = "untrained"
 REGULARISATION = (0.0001, 0.001, 0.01, 0.1)
 
@@ -123,7 +123,7 @@ def physionet(small: bool) -> list[Row]:
     """Error of held-out values of intensive-care stays, use of x*, and AUROC of death (3,000 training stays)."""
     events, stays = _load(small)
     tasks = [make(events, SEED) for make in (icu_stays.interpolation, icu_stays.forecasting)]
-    chosen = {name: replace(each, epochs=1, dim=32) if small else each for name, each in SETTINGS.items()}
+    chosen = {name: replace(each, epochs=1, dim=32, length=32) if small else each for name, each in SETTINGS.items()}
     jobs = [(name, settings, small) for name, settings in chosen.items()]
     results = dict(zip(SETTINGS, side_by_side(trained, jobs), strict=True))
     rows = [row for task in tasks for row in _forecasts(task, results)]

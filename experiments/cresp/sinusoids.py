@@ -14,7 +14,7 @@ from eventvec.encoders.sets import SetEncoder
 from eventvec.methods import CNP, CReSP, acnp, cnp, fclr
 from eventvec.statistics import Scores
 from experiments.command_line import Row
-from experiments.cresp.linear_head import regression
+from experiments.cresp.linear_head import STEPS, regression
 from experiments.cresp.processes import Sinusoids, draw, sinusoids
 from experiments.jobs import side_by_side
 from experiments.line_chart import Axis, Line, Panel
@@ -66,8 +66,8 @@ def errors_of(name: str, noise: float, views: int, seed: int, small: bool) -> tu
         seed: Of the functions, the network and its training; the test functions are others for each seed.
         small: Whether to do a fraction of the work.
     """
-    size, epochs = (400, 1) if small else (5000, 60)
-    training, test = sinusoids(size, 2 * seed), sinusoids(1000, 2 * seed + 1)
+    size, tested, epochs, steps = (256, 100, 1, 20) if small else (5000, 1000, 60, STEPS)
+    training, test = sinusoids(size, 2 * seed), sinusoids(tested, 2 * seed + 1)
     torch.manual_seed(seed)
     method = _method(name, noise, views)
     if name != "untrained":
@@ -77,8 +77,8 @@ def errors_of(name: str, noise: float, views: int, seed: int, small: bool) -> tu
     y = [_parameters(data) for data in (training, test)]
     mean, deviation = z[0].mean(0), z[0].std(0).clamp(min=1e-9)
     scaled = [(each - mean) / deviation for each in z]
-    phase, amplitude = _errors(scaled, y, decay=1e-6)
-    return phase, amplitude, sum(_errors(z, y, decay=1e-3)) / 2
+    phase, amplitude = _errors(scaled, y, 1e-6, steps)
+    return phase, amplitude, sum(_errors(z, y, 1e-3, steps)) / 2
 
 
 def panels(rows: list[Row]) -> list[Panel]:
@@ -113,9 +113,9 @@ def _method(name: str, noise: float, views: int) -> CReSP | CNP:
     return fclr(encoder, halves) if name == "fclr" else CReSP(encoder, halves)
 
 
-def _errors(z: Sequence[Tensor], y: Sequence[Tensor], decay: float) -> tuple[float, float]:
+def _errors(z: Sequence[Tensor], y: Sequence[Tensor], decay: float, steps: int) -> tuple[float, float]:
     """Return the mean squared test errors of phase and amplitude."""
-    head = regression(z[0], y[0], decay)
+    head = regression(z[0], y[0], decay, steps)
     phase, amplitude = (head(z[1].double()) - y[1]).square().mean(0).tolist()
     return phase, amplitude
 

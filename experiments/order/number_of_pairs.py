@@ -161,11 +161,11 @@ def made_signals() -> Row:
     return signals(sparse.vstack([first, second]).tocsr(), places, notes.words, notes.label)
 
 
-def made_histories() -> ev.Dataset:
+def made_histories(count: int) -> ev.Dataset:
     """Return made histories without labels, each note with its words as a text."""
     rng = np.random.default_rng(0)
     histories = WordHistories(rng.uniform(*FREQUENCY, BACKGROUND))
-    begins = histories.begins(UNLABELLED, rng)[:, None] <= np.arange(LENGTH)[:, None]
+    begins = histories.begins(count, rng)[:, None] <= np.arange(LENGTH)[:, None]
     note, word = histories.words(begins.reshape(-1, CONCEPTS), rng).nonzero()
     texts = pl.DataFrame({"note": note, "word": word}).group_by("note").agg(pl.format("word{}", "word").alias("words"))
     events = texts.select(
@@ -179,8 +179,9 @@ def made_histories() -> ev.Dataset:
 def leads(small: bool, fraction: float) -> Scores:
     """Return the lead of OCP's subset with the most pairs over all features, one number per draw."""
     options: dict[str, Any] = SMALL if small else {}
-    draws = [draw_scores(seed, SIZES[-1:], (fraction,), **options) for seed in range(2 if small else DRAWS)]
-    lead = [draw.auc[SIZES[-1], fraction] - draw.auc[ALL, fraction] for draw in draws]
+    count = SIZES[0 if small else -1]
+    draws = [draw_scores(seed, (count,), (fraction,), **options) for seed in range(2 if small else DRAWS)]
+    lead = [draw.auc[count, fraction] - draw.auc[ALL, fraction] for draw in draws]
     return Scores(tuple(float(folds.mean()) for folds in lead))
 
 

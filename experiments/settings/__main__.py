@@ -50,7 +50,7 @@ def effects(small: bool, keep: Path, only: str | None) -> list[Row]:
 def _changes(of_half: Problem, small: bool) -> tuple[Row, dict[str, dict[str, Any]]]:
     """Return the defaults, and the settings of each training by its name, the defaults first."""
     config = settings(of_half.data.sequences, {"method": {"name": "coles"}})
-    known = {"fit.lr": ev.FitOptions.lr, "fit.epochs": 2 if small else EPOCHS, SEED: 0}
+    known = {"fit.lr": ev.FitOptions.lr, "fit.epochs": 1 if small else EPOCHS, SEED: 0}
     defaults = {name: known.get(name, value_at(config, name)) for name in (*FACTORS, *OTHERS, BESIDE, SEED)}
     changes: dict[str, dict[str, Any]] = {"defaults": {}}
     for name, factors in list(FACTORS.items())[: 2 if small else None]:

@@ -24,11 +24,11 @@ RANKED = "rank mean"
 """The mean rank of the trees and the linear model, by which an embedding was judged before there was `stacked`."""
 
 
-def draw(seed: int, worse: float) -> dict[str, tuple[float, float]]:
+def draw(seed: int, worse: float, n: int = ROWS) -> dict[str, tuple[float, float]]:
     """Return the difference of two sets of features and the half-width of its interval, by the model."""
     rng = np.random.default_rng(seed)
-    hidden = rng.normal(size=(ROWS, HIDDEN))
-    y = hidden @ rng.normal(size=HIDDEN) + 1.5 * rng.normal(size=ROWS) > 0
+    hidden = rng.normal(size=(n, HIDDEN))
+    y = hidden @ rng.normal(size=HIDDEN) + 1.5 * rng.normal(size=n) > 0
     mixed = hidden @ rng.normal(size=(HIDDEN, COLUMNS))
     sets = {name: mixed + noise * rng.normal(size=mixed.shape) for name, noise in (("a", NOISE), ("b", worse))}
     rows = score_features(sets, y, models=MODELS, seed=seed, num_threads=1).tables["differences"]
@@ -39,10 +39,10 @@ def draw(seed: int, worse: float) -> dict[str, tuple[float, float]]:
 
 def calls(small: bool) -> list[Row]:
     """Return a row for each model and for equal and unequal sets: how often they are called different."""
-    draws = 1 if small else DRAWS
+    draws, n = (1, 60) if small else (DRAWS, ROWS)
     rows = []
     for worse in (NOISE, WORSE):
-        results: Sequence[dict[str, tuple[float, float]]] = side_by_side(draw, [(i, worse) for i in range(draws)])
+        results: Sequence[dict[str, tuple[float, float]]] = side_by_side(draw, [(i, worse, n) for i in range(draws)])
         for model in (*MODELS, RANKED):
             differences, halves = np.array([each[model] for each in results]).T
             rows.append(

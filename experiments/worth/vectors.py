@@ -18,7 +18,7 @@ from experiments.worth.candidates import method, tables
 from experiments.worth.halves import Half, problem
 
 BESIDE = ("timing", "aggregates")
-SMALL = 2
+SMALL = 0.5
 """The seconds of training in a small study."""
 
 
@@ -50,7 +50,7 @@ def vectors(
         bound: `time_budget` or `epochs` of the training; the default bound if empty.
         threads: The number of threads of the training.
         keep: The folder.
-        small: Whether there are few entities and two seconds.
+        small: Whether there are few entities and half a second.
     """
     bound = {"time_budget": SMALL} if small else bound
     until = " ".join(f"{option}={value}" for option, value in bound.items()) or "default"

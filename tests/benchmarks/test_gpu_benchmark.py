@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 
 from benchmarks import gpu, recurrent
-
-ROOT = Path(__file__).parents[2]
+from processes import program
 
 
 def test_the_tables_run_on_a_cpu() -> None:
-    command = [sys.executable, "-m", "benchmarks.gpu", "--small", "--json", "--device", "cpu"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    done = program("benchmarks.gpu", "--small", "--json", "--device", "cpu")
+    assert done.code == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]
     assert {row["table"] for row in rows} == set(gpu.TABLES)
     assert all(row["ratio"] > 0 and row["ours, ms"] > 0 for row in rows if row["table"] != "tests")
@@ -28,10 +24,8 @@ def test_the_tables_run_on_a_cpu() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
 def test_without_a_gpu_it_says_so() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.gpu"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2
+    done = program("benchmarks.gpu")
+    assert done.code == 2
     assert "torch finds no GPU here; --device cpu --small shows that the tables run" in done.stderr
 
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 from benchmarks.recurrent import PRECISIONS
 
 from benchmarks import recurrent
-
-ROOT = Path(__file__).parents[2]
+from processes import program
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
@@ -28,8 +24,8 @@ def test_torch_and_the_scan_give_the_same_gradients(cell: str) -> None:
 
 
 def test_the_grid_runs_from_the_command_line() -> None:
-    command = [sys.executable, "-m", "benchmarks.recurrent", "--small", "--json", "--only", "grid"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    done = program("benchmarks.recurrent", "--small", "--json", "--only", "grid")
+    assert done.code == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]
     assert {row["cell"] for row in rows} == {"gru", "lstm"}
     assert {row["by"] for row in rows} == {"torch's kernel", "cells"}

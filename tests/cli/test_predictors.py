@@ -11,6 +11,8 @@ from tests.commands import answer, invoke
 
 import eventvec as ev
 
+pytestmark = pytest.mark.usefixtures("few_kernels")
+
 N = 60
 COLUMNS = ["--key", "card", "--time", "day", "--numeric", "paid"]
 

@@ -85,6 +85,10 @@ def by_loops(
     if task == "numeric":
         present = present.with_columns(pl.col(name).cast(pl.Float64)).filter(pl.col(name).is_not_nan())
     classes = sorted(present[name].unique().to_list()) if task != "numeric" else []
+    known_at = {}
+    for time in present["at"].unique():
+        micros = np.array([(time - datetime(1970, 1, 1)) // US])
+        known_at[time] = datetime(1970, 1, 1) + int(length.after(micros, None)[0]) * US
     found = []
     for card, at in frame.select("card", "at").rows():
         if not rows(card, at):
@@ -96,8 +100,7 @@ def by_loops(
                 values.setdefault(time, set()).add(value)
         history = []
         for time, distinct in values.items():
-            micros = np.array([(time - datetime(1970, 1, 1)) // US])
-            known = datetime(1970, 1, 1) + int(length.after(micros, None)[0]) * US
+            known = known_at[time]
             if len(distinct) == 1 and time < at and (known <= at if inclusive else known < at):
                 history.append((known, time, distinct.pop()))
         history.sort(key=lambda row: row[:2])
@@ -280,6 +283,7 @@ def test_what_makes_no_sense_is_refused(options: Any, error: type[Exception], me
         ev.evaluate(z, None, table, "y", **{"label_time": "at", "earlier_labels": "1d", **MODELS, **options})
 
 
+@pytest.mark.usefixtures("few_kernels")
 def test_the_command_the_estimator_and_the_report_take_the_delay(tmp_path: Path) -> None:
     table, second = copied()
     z, events = embedded(second)

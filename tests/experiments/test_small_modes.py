@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from eventvec.precision import cpu_has_bfloat16
+from processes import program
 
 ROOT = Path(__file__).parents[2]
 TABLES = {
@@ -63,10 +63,16 @@ def cases(*tables: tuple[str, str]) -> list[object]:
     ]
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder for what was trained: tables that share a training share it here as for those who run all."""
+    return tmp_path_factory.mktemp("trained")
+
+
 def keep(name: str, folder: Path) -> list[str]:
     """Return the option that names the folder of what was trained, for experiments that have it."""
     kept = ("coles", "cresp", "expclr", "order", "protocols", "settings", "tpp", "worth")
-    return ["--keep", str(folder)] if name in kept else []
+    return ["--keep", str(folder / name)] if name in kept else []
 
 
 def check(printed: str) -> None:
@@ -78,17 +84,16 @@ def check(printed: str) -> None:
 
 @pytest.mark.parametrize(("name", "table"), cases(*COMMAND_LINE))
 def test_tables_run_from_the_command_line(name: str, table: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", f"experiments.{name}", table, "--small", "--json", *keep(name, tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    done = program(f"experiments.{name}", table, "--small", "--json", *keep(name, tmp_path))
+    assert done.code == 0, done.stderr[-2000:]
     check(done.stdout)
 
 
 @pytest.mark.parametrize(("name", "table"), cases(*(table for table in ALL if table not in COMMAND_LINE)))
 def test_all_other_tables_run(
-    name: str, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, table: str, trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", [name, table, "--small", "--json", *keep(name, tmp_path)])
+    monkeypatch.setattr(sys, "argv", [name, table, "--small", "--json", *keep(name, trained)])
     monkeypatch.setattr(os, "cpu_count", lambda: 1)  # starting processes takes longer than what they do
     importlib.import_module(f"experiments.{name}.__main__").main()
     check(capsys.readouterr().out)

@@ -11,6 +11,8 @@ import pytest
 import eventvec as ev
 from eventvec.predicting.families import names_for
 
+pytestmark = pytest.mark.usefixtures("few_kernels")
+
 
 @pytest.mark.parametrize("columns", ["codes", "numbers"])
 def test_codes_and_convolutions_are_read_and_come_back_with_the_model(columns: str, tmp_path: Path) -> None:

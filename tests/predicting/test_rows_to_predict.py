@@ -14,6 +14,8 @@ import pytest
 import eventvec as ev
 from eventvec.errors import DataError
 
+pytestmark = pytest.mark.usefixtures("few_kernels")
+
 N = 60
 
 

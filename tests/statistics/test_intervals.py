@@ -39,7 +39,7 @@ def test_entities_of_one_group_count_equally_often_and_weights_have_mean_and_var
     many = resample(1000, seed=0)
     assert abs(many.mean() - 1) < 0.01
     assert abs(many.astype(float).var() - 1) < 0.01
-    assert len(resample(1_000_000, seed=0)) == resampling.FEWEST
+    assert len(resample(150_000, seed=0)) == resampling.FEWEST < resampling.WEIGHTS // 90_000
     assert (
         len(resample(200_000, np.arange(200_000) % 10, seed=0)) == resampling.FEWEST
     )  # it is the rows that cost memory

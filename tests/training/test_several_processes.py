@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -238,10 +239,18 @@ def test_processes_decide_alike(tmp_path: Path) -> None:
     assert [process.exitcode for process in running] == [0, 0]
 
 
-def failing(rank: int, other: int, port: int, folder: Path) -> None:
-    """Run the command in a process as torchrun starts it; one process fails at the third step."""
+def command(rank: int, port: int, folder: Path, *arguments: str) -> None:
+    """Run a command that fails in a process as torchrun starts it, and write down what it printed."""
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    result = CliRunner().invoke(app, [*arguments])
+    assert isinstance(result.exception, SystemExit)
+    assert result.exit_code
+    (folder / f"{rank}.txt").write_text(result.stderr)
+
+
+def failing(rank: int, other: int, port: int, folder: Path) -> None:
+    """Run the command in a process as torchrun starts it; one process fails at the third step."""
     step = state.Training.step
 
     def failing_step(self: state.Training, batch: Sequences) -> float:
@@ -251,21 +260,25 @@ def failing(rank: int, other: int, port: int, folder: Path) -> None:
 
     state.Training.step = failing_step
     arguments = ["--events", str(folder / "events.parquet"), "--key", "card", "--time", "day", "--categorical", "code"]
-    result = CliRunner().invoke(app, ["fit", *arguments, "--out", str(folder / "run"), "--set", "fit.batch_size=16"])
-    assert isinstance(result.exception, SystemExit)
-    (folder / f"{rank}.txt").write_text(result.stderr)
+    arguments += ["--out", str(folder / "run"), "--set", "fit.batch_size=16"]
+    command(rank, port, folder, "fit", *arguments)
+
+
+def printed_by_two(function: Callable[..., None], folder: Path, *arguments: Any) -> list[str]:
+    """Return what commands that fail print in two processes, whose function gets rank, arguments, port and folder."""
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+    running = [start(function, rank, *arguments, port, folder) for rank in (0, 1)]
+    for process in running:
+        process.join()
+    assert [process.exitcode for process in running] == [0, 0]
+    return [(folder / f"{rank}.txt").read_text() for rank in (0, 1)]
 
 
 @pytest.mark.parametrize("other", [0, 1])
 def test_the_error_of_one_process_is_told_and_ends_the_others(other: int, tmp_path: Path) -> None:
     events().write_parquet(tmp_path / "events.parquet")
-    with socket.create_server(("localhost", 0)) as server:
-        port = server.getsockname()[1]
-    running = [start(failing, rank, other, port, tmp_path) for rank in (0, 1)]
-    for process in running:
-        process.join()
-    assert [process.exitcode for process in running] == [0, 0]
-    first, second = ((tmp_path / f"{rank}.txt").read_text().splitlines()[-1:] for rank in (0, 1))
+    first, second = (text.splitlines()[-1:] for text in printed_by_two(failing, tmp_path, other))
     wrong = ["DataError: a value of this share is wrong"]
     if other == 0:
         assert (first, second) == (wrong, [])
@@ -274,11 +287,11 @@ def test_the_error_of_one_process_is_told_and_ends_the_others(other: int, tmp_pa
         assert "another process of this training has ended" in first[0]
 
 
-def torchrun(count: int, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+def torchrun(count: int, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}", "-m"]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run(
-        [*command, "eventvec", *arguments], capture_output=True, text=True, timeout=300, check=check, env=env
+        [*command, "eventvec", *arguments], capture_output=True, text=True, timeout=300, check=True, env=env
     )
 
 
@@ -299,8 +312,17 @@ def test_torchrun_trains_the_run_that_one_process_does(tmp_path: Path) -> None:
     assert one.keys() == two.keys()
     for name, values in one.items():
         torch.testing.assert_close(two[name], values, rtol=2e-3, atol=2e-4)
-    again = torchrun(2, "fit", *common, "--out", str(tmp_path / "two"), check=False)
-    assert again.returncode
-    assert again.stderr.count("holds a run already") == 1
-    wrong = torchrun(2, "embed", str(tmp_path / "two"), "events.parquet", "-o", "z.parquet", check=False)
-    assert wrong.stderr.count("only fit can use") == 1
+
+
+def refused(rank: int, arguments: tuple[str, ...], port: int, folder: Path) -> None:
+    command(rank, port, folder, *arguments)
+
+
+def test_two_processes_are_refused_once(tmp_path: Path) -> None:
+    events().write_parquet(tmp_path / "events.parquet")
+    train(tmp_path / "two")
+    roles = ("--events", str(tmp_path / "events.parquet"), "--key", "card", "--time", "day", "--categorical", "code")
+    again = printed_by_two(refused, tmp_path, ("fit", *roles, "--epochs", "2", "--out", str(tmp_path / "two")))
+    assert "".join(again).count("holds a run already") == 1
+    wrong = printed_by_two(refused, tmp_path, ("embed", str(tmp_path / "two"), "events.parquet", "-o", "z.parquet"))
+    assert "".join(wrong).count("only fit can use") == 1

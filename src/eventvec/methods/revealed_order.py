@@ -129,8 +129,9 @@ def _told(one: Tensor, other: Tensor) -> float:
         one: `(n,)` codes from 0 on.
         other: `(n,)` codes from 0 on.
     """
-    pairs, counts = torch.stack([one, other]).unique(dim=1, return_counts=True)
-    most = torch.zeros(int(one.max()) + 1, dtype=counts.dtype).scatter_reduce(0, pairs[0], counts, "amax")
+    size = int(other.max()) + 1
+    pairs, counts = (one * size + other).unique(return_counts=True)  # one sort of numbers; sorting columns is slow
+    most = torch.zeros(int(one.max()) + 1, dtype=counts.dtype).scatter_reduce(0, pairs // size, counts, "amax")
     usual = int(other.bincount().max())
     return float(int(most.sum()) - usual) / max(len(other) - usual, 1)
 

@@ -63,9 +63,10 @@ class _NothingDrawn(TorchFunctionMode):
     """Leave tensors without numbers as they are where numbers are drawn: for that, torch would import its compiler."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is nn.init.normal_:
-            return kwargs["tensor"]
-        return torch.empty(*args) if func is torch.randn and not kwargs else func(*args, **(kwargs or {}))
+        given = kwargs or {}
+        if func in (nn.init.normal_, Tensor.normal_):
+            return given["tensor"] if "tensor" in given else args[0]
+        return torch.empty(*args) if func is torch.randn and not given else func(*args, **given)
 
 
 def memory() -> int:
@@ -117,7 +118,7 @@ def build_beside(
             raise CheckpointError(f"{path}/run.json is damaged: beside: {nearest(name, BESIDE)}")
     try:
         with refusing_damage(path):
-            with torch.device("meta"):  # sizes are claims until the tensors are compared with them
+            with torch.device("meta"), _Unfilled():  # sizes are claims until the tensors are compared with them
                 shapes = {name: BESIDE[name](schema, **arguments) for name, arguments in sizes.items()}
             _check_weights(path, tensors, tensors_beside(shapes))
             parts = {name: BESIDE[name](schema, **arguments) for name, arguments in sizes.items()}
@@ -180,7 +181,7 @@ def build_untrained(
             raise CheckpointError(f"{path}/run.json is damaged: features: {nearest(name, FEATURES)}")
     try:
         with refusing_damage(path):
-            with torch.device("meta"):
+            with torch.device("meta"), _Unfilled():
                 shapes = untrained(schema, sizes).state_dict()
             _check_weights(path, tensors, shapes)
             method = untrained(schema, sizes)
