@@ -44,10 +44,11 @@ def standardised(features: np.ndarray) -> np.ndarray:
     return ((features - features.mean(0)) / features.std(0)).clip(-10, 10)
 
 
-def test_components_are_those_of_scikit_learn_up_to_sign() -> None:
-    features, others = correlated(), correlated(50, seed=1)
-    encoder = Compressed(Given(12), components=5).fit(rows(features))
-    pca = PCA(5, svd_solver="full").fit(standardised(features))
+@pytest.mark.parametrize(("count", "components"), [(300, 5), (5, 3)])
+def test_components_are_those_of_scikit_learn_up_to_sign(count: int, components: int) -> None:
+    features, others = correlated(count), correlated(50, seed=1)
+    encoder = Compressed(Given(12), components=components).fit(rows(features))
+    pca = PCA(components, svd_solver="full").fit(standardised(features))
     values = features.astype(np.float32)
     again = ((others.astype(np.float32) - values.mean(0, dtype=np.float64)) / values.std(0, dtype=np.float64)).clip(
         -10, 10

@@ -125,12 +125,15 @@ class Compressed(nn.Module):
         width, count = features.shape[1], len(features)
         centre = _total(features, lambda block: self._standardised(block).sum(0)) / count
 
-        def products(block: Tensor) -> Tensor:
-            deviations = self._standardised(block) - centre
-            return deviations.T @ deviations
+        def deviations(block: Tensor) -> Tensor:
+            return self._standardised(block) - centre
 
-        variances, directions = torch.linalg.eigh(_total(features, products) / count)
-        variances, directions = variances.flip(0), directions.flip(1)
+        if 2 * count < width:  # the cost of products grows with the cube of the width
+            _, values, rows = torch.linalg.svd(deviations(features.double()), full_matrices=False)
+            variances, directions = values.square() / count, rows.T
+        else:
+            products = _total(features, lambda block: deviations(block).T @ deviations(block))
+            variances, directions = (each.flip(-1) for each in torch.linalg.eigh(products / count))
         chosen = variances > variances[0].clamp(min=0) * width * torch.finfo(torch.float64).eps
         chosen[self.dim :] = False
         directions, largest = directions[:, chosen], directions[:, chosen].abs().argmax(0, keepdim=True)

@@ -118,7 +118,7 @@ def build_beside(
             raise CheckpointError(f"{path}/run.json is damaged: beside: {nearest(name, BESIDE)}")
     try:
         with refusing_damage(path):
-            with torch.device("meta"), _Unfilled():  # sizes are claims until the tensors are compared with them
+            with torch.device("meta"), _NothingDrawn():  # sizes are claims until the tensors are compared with them
                 shapes = {name: BESIDE[name](schema, **arguments) for name, arguments in sizes.items()}
             _check_weights(path, tensors, tensors_beside(shapes))
             parts = {name: BESIDE[name](schema, **arguments) for name, arguments in sizes.items()}
@@ -181,7 +181,7 @@ def build_untrained(
             raise CheckpointError(f"{path}/run.json is damaged: features: {nearest(name, FEATURES)}")
     try:
         with refusing_damage(path):
-            with torch.device("meta"), _Unfilled():
+            with torch.device("meta"), _NothingDrawn():
                 shapes = untrained(schema, sizes).state_dict()
             _check_weights(path, tensors, shapes)
             method = untrained(schema, sizes)
