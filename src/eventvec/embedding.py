@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from eventvec import distributed
 from eventvec.dataset import Dataset, check_dataset, last_time, last_times
@@ -21,6 +21,7 @@ from eventvec.precision import Precision, exact_cudnn, matmul_precision
 from eventvec.sequences import Array, Sequences
 from eventvec.tables.embeddings import Embeddings
 from eventvec.tables.times import Instant, instant
+from eventvec.threads import as_many_threads_as_pay
 
 Progress = Callable[[int, int], None]
 EVENTS_PER_BATCH = 131_072
@@ -35,6 +36,7 @@ def embed(
     normalize: bool = False,
     events_per_batch: int = EVENTS_PER_BATCH,
     precision: Precision = "float32",
+    threads: int | None = None,
     progress: Progress | None = None,
 ) -> Embeddings:
     """Return the embedding of each entity of a data set, with its key and with what the encoder was trained on.
@@ -47,10 +49,12 @@ def embed(
         normalize: Whether each embedding is scaled to length 1.
         events_per_batch: As for `encode`.
         precision: As for `encode`.
+        threads: As for `encode`.
         progress: As for `encode`.
 
     Raises:
-        ConfigError: If `events_per_batch` is below 1, the precision is not known, or the data are not a `Dataset`.
+        ConfigError: If `events_per_batch` or `threads` is below 1, the precision is not known, or the data are not a
+            `Dataset`.
         DataError: If an embedding is not finite.
 
     Example:
@@ -65,7 +69,9 @@ def embed(
     check_encoder(encoder)
     check_dataset(data)
     x = (with_moment(data) if capabilities(encoder).reads_moment else data).sequences
-    vectors = encode(encoder, x, events_per_batch=events_per_batch, precision=precision, progress=progress)
+    vectors = encode(
+        encoder, x, events_per_batch=events_per_batch, precision=precision, threads=threads, progress=progress
+    )
     if normalize:
         vectors = torch.nn.functional.normalize(vectors, dim=1)
     record = lineage_of(encoder)
@@ -96,6 +102,7 @@ def encode(
     *,
     events_per_batch: int = EVENTS_PER_BATCH,
     precision: Precision = "float32",
+    threads: int | None = None,
     progress: Progress | None = None,
 ) -> Tensor:
     """Return `(n, dim)` float32 vectors on the CPU, one per row, in the order of the rows.
@@ -115,10 +122,12 @@ def encode(
         precision: The precision of matrix products; bfloat16 is faster and differs by about 0.3 %. The states of a
             recurrent encoder stay float32, and so do products that are too small to gain from bfloat16. A CPU without
             instructions for bfloat16 refuses it.
+        threads: The number of threads of the CPU, by default as for `fit`: one for small models.
         progress: Called with the number of rows done and of all rows after each batch.
 
     Raises:
-        ConfigError: If `events_per_batch` is below 1, or the precision is not known or not that of this CPU.
+        ConfigError: If `events_per_batch` or `threads` is below 1, or the precision is not known or not that of this
+            CPU.
         DataError: If a vector is not finite, or the encoder does not return one for each row.
 
     Example:
@@ -139,7 +148,13 @@ def encode(
     done = 0
     in_parts = len(x) > 1 and capabilities(encoder).continues and _share_starts(x)
     parts = (_continued if in_parts else _whole)(encoder, x, events_per_batch)
-    with evaluating(encoder), torch.inference_mode(), exact_cudnn(), matmul_precision(precision, device):
+    with (
+        evaluating(encoder),
+        torch.inference_mode(),
+        exact_cudnn(),
+        matmul_precision(precision, device),
+        as_many_threads_as_pay(cast(nn.Module, encoder), threads),
+    ):
         for rows, z in parts:
             if len(z) != len(rows):
                 raise DataError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from typing import Any
 
 import polars as pl
@@ -10,6 +11,7 @@ import torch
 
 from eventvec import runs, tables
 from eventvec.precision import cpu_has_bfloat16, onednn_agrees
+from eventvec.threads import VARIABLE
 from eventvec.training import fit
 
 EXTRAS = {
@@ -50,11 +52,19 @@ def examine() -> dict[str, Any]:
             for name, installed in extras.items()
         },
         "devices": ", ".join(["cpu", *(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))]),
-        "threads": torch.get_num_threads(),
+        "threads": _threads(),
         "fast float32 products": onednn_agrees(),
         "bfloat16 on the CPU": cpu_has_bfloat16(),
         "a model trains here": _trains(),
     }
+
+
+def _threads() -> str:
+    """Return how many threads `fit` and `embed` use."""
+    count = torch.get_num_threads()
+    if VARIABLE in os.environ:
+        return f"{count}, by {VARIABLE}"
+    return f"1 for models with states of up to about 128, {count} for larger ones; {VARIABLE} overrides it"
 
 
 def _trains() -> str:

@@ -225,6 +225,7 @@ class Run:
         *,
         normalize: bool = False,
         precision: Precision = "float32",
+        threads: int | None = None,
         progress: Progress | None = None,
         **options: Any,
     ) -> Embeddings:
@@ -234,6 +235,7 @@ class Run:
             events: The events, as for `Run.read`.
             normalize: Whether each embedding is scaled to length 1.
             precision: The precision of matrix products, see `embedding.encode`.
+            threads: The number of threads of the CPU, by default one for small models.
             progress: Called with the number of entities done and of all entities.
             options: As for `Run.read`.
 
@@ -242,7 +244,7 @@ class Run:
             DataError: If the events cannot be used, or an embedding is not finite.
         """
         data = self.read(events, **options)
-        return embed(self.encoder, data, normalize=normalize, precision=precision, progress=progress)
+        return embed(self.encoder, data, normalize=normalize, precision=precision, threads=threads, progress=progress)
 
     def embed_texts(self, texts: Sequence[str], *, normalize: bool = False) -> np.ndarray:
         """Return `(n, dim)` float32, the embedding of each text, in the space of the histories' embeddings.

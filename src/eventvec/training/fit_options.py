@@ -50,6 +50,9 @@ class FitOptions:
         precision: The precision of matrix products, `float32` or `bfloat16`. The states of a recurrent encoder stay
             float32, and so do products that are too small to gain from bfloat16. A CPU without instructions for
             bfloat16 refuses it.
+        threads: The number of threads of the CPU. By default one for models with states of up to about 128 numbers, for
+            which others bring little and cost much beside other programs, and torch's number for larger ones or where
+            the variable `OMP_NUM_THREADS` is set.
         seed: The seed of everything random.
         beside: What the vectors of the run have beside the learned part: any of `timing`, `aggregates`, `codes` and
             `convolutions`; an empty list for nothing. By default timing and aggregates for `coles` by name or in
@@ -88,10 +91,11 @@ class FitOptions:
     patience: int | None = None
     keep: Keep | None = None
     precision: Precision = "float32"
+    threads: int | None = field(default=None, compare=False)  # a resumed run may have another, as for checkpoints
     seed: int = 0
     beside: Sequence[str] = ()
     components: int = 64
-    checkpoint_every: int = field(default=200, compare=False)  # a resumed run may have another
+    checkpoint_every: int = field(default=200, compare=False)
 
     def __post_init__(self) -> None:
         check_seed("seed", self.seed)
@@ -104,6 +108,7 @@ class FitOptions:
             "freeze": 0,
             "warmup": 0,
             "components": 1,
+            "threads": 1,
             "checkpoint_every": 1,
         }
         values = vars(self)

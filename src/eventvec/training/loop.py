@@ -31,6 +31,7 @@ from eventvec.runs import Record, Run, run_files
 from eventvec.scan.buffers import buffer_pool
 from eventvec.sequences import Array, Sequences
 from eventvec.tables.label_times import fitted_later
+from eventvec.threads import as_many_threads_as_pay
 from eventvec.training.calibration import temperatures
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.flat_settings import tables_of, with_settings
@@ -175,7 +176,7 @@ def train(
     notes = (*time_notes, *notes, *order_notes(method, data.schema, x[training]))
     notes += size_note(method, training, held_out, rows_per_step(options, training, entity))
     config = _recorded(method, data, options, tables, required=path is not None)
-    with distributed.joined(place), ExitStack() as stack:
+    with distributed.joined(place), as_many_threads_as_pay(method, options.threads), ExitStack() as stack:
         kind = torch.cuda.get_device_name(place) if place.type == "cuda" else place.type  # views depend on it
         distributed.check_alike(versions=runs.versions(), device=kind, data=data.fingerprint, options=str(config))
         distributed.broadcast_result(lambda: stack.enter_context(run_files.writer(path)))

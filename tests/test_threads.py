@@ -1,0 +1,78 @@
+"""How many threads small and large models are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+import eventvec as ev
+import make
+from eventvec.errors import ConfigError, DataError
+from eventvec.sequences import Sequences
+from eventvec.threads import SMALL, VARIABLE, as_many_threads_as_pay, size
+
+
+@pytest.fixture(autouse=True)
+def three_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+class Seen(torch.nn.Module):
+    """An encoder that notes how many threads it was computed with."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.weight, self.dim, self.threads = torch.nn.Parameter(torch.ones(dim, dim)), dim, set[int]()
+
+    def forward(self, x: Sequences) -> torch.Tensor:
+        self.threads.add(torch.get_num_threads())
+        return self.weight[:1] * (1 + x.lengths.unsqueeze(1))
+
+
+@pytest.mark.parametrize(("dim", "threads", "expected"), [(300, None, 1), (400, None, 3), (300, 2, 2), (400, 2, 2)])
+def test_small_models_have_one_thread_and_the_option_overrides_it(dim: int, threads: int | None, expected: int) -> None:
+    encoder, data = Seen(dim), make.dataset([30, 40, 50, 60])
+    ev.embed(encoder, data, threads=threads)
+    assert encoder.threads == {expected}
+    encoder.threads.clear()
+    ev.fit(ev.methods.CoLES(encoder), data, epochs=1, batch_size=2, threads=threads)
+    assert encoder.threads == {expected}
+    assert torch.get_num_threads() == 3
+
+
+def test_the_variable_leaves_the_number_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "3")
+    encoder = Seen(4)
+    ev.embed(encoder, make.dataset([3]))
+    assert encoder.threads == {3}
+
+
+def test_the_number_is_given_back_after_an_error_and_recorded_in_the_run() -> None:
+    with pytest.raises(DataError), as_many_threads_as_pay(torch.nn.Linear(2, 2)):
+        raise DataError(f"computed with {torch.get_num_threads()} thread")
+    assert torch.get_num_threads() == 3
+    run = ev.fit("coles", make.dataset([5] * 6), epochs=1, beside=[], encoder={"name": "gru", "dim": 8})
+    assert run.info["threads"] == 1
+
+
+def test_a_number_below_one_is_refused() -> None:
+    for refused in (
+        lambda: ev.embed(Seen(4), make.dataset([3]), threads=0),
+        lambda: ev.fit("coles", make.dataset([5] * 6), epochs=1, threads=0),
+    ):
+        with pytest.raises(ConfigError, match="threads must be at least 1, got 0"):
+            refused()
+
+
+def test_states_of_128_are_small_and_of_256_are_not() -> None:
+    events = ev.encoders.EventEncoder(make.schema())
+    sizes = [
+        size(encoder(events, dim=dim)) for encoder in (ev.encoders.GRU, ev.encoders.Transformer) for dim in (128, 256)
+    ]
+    assert [each <= SMALL for each in sizes] == [True, False] * 2
