@@ -176,7 +176,8 @@ def train(
     notes = (*time_notes, *notes, *order_notes(method, data.schema, x[training]))
     notes += size_note(method, training, held_out, rows_per_step(options, training, entity))
     config = _recorded(method, data, options, tables, required=path is not None)
-    with distributed.joined(place), as_many_threads_as_pay(cast(nn.Module, method), options.threads), ExitStack() as stack:
+    threads = as_many_threads_as_pay(cast(nn.Module, method), options.threads)
+    with distributed.joined(place), threads, ExitStack() as stack:
         kind = torch.cuda.get_device_name(place) if place.type == "cuda" else place.type  # views depend on it
         distributed.check_alike(versions=runs.versions(), device=kind, data=data.fingerprint, options=str(config))
         distributed.broadcast_result(lambda: stack.enter_context(run_files.writer(path)))
