@@ -7,7 +7,7 @@ from collections.abc import Callable
 from multiprocessing.context import ForkServerProcess
 from typing import Any
 
-IMPORTED = ["eventvec.cli", "make", "pytest", "hypothesis", "typer.testing", "torch._dynamo"]
+IMPORTED = ["whole_package", "make", "pytest", "hypothesis", "typer.testing", "torch._dynamo"]
 """Modules that are imported once for all processes, because they take long."""
 
 

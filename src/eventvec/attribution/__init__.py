@@ -10,8 +10,18 @@
     changes          the answer: its rows, what matters most, and the chart
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from eventvec.attribution.influences import InfluenceOptions, influence
+from eventvec.first_use import import_at_first_use
 
-__all__ = ["InfluenceOptions", "influence"]
+if TYPE_CHECKING:
+    from eventvec.attribution.influence_options import InfluenceOptions as InfluenceOptions
+    from eventvec.attribution.influences import influence as influence
+
+import_at_first_use(
+    __name__,
+    {
+        "eventvec.attribution.influence_options": "InfluenceOptions",
+        "eventvec.attribution.influences": "influence",
+    },
+)

@@ -9,8 +9,16 @@
     findings       the answers in words, the verdict, and what a reader must know besides
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from eventvec.auditing.privacy_audit import audit
+from eventvec.first_use import import_at_first_use
 
-__all__ = ["audit"]
+if TYPE_CHECKING:
+    from eventvec.auditing.privacy_audit import audit as audit
+
+import_at_first_use(
+    __name__,
+    {
+        "eventvec.auditing.privacy_audit": "audit",
+    },
+)

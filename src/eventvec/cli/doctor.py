@@ -5,12 +5,8 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
-import polars as pl
-import torch
-
-from eventvec import runs, tables
-from eventvec.precision import cpu_has_bfloat16, onednn_agrees
-from eventvec.training import fit
+from eventvec import runs, tables, training
+from eventvec.cli import terminal
 
 EXTRAS = {
     "eval": ["lightgbm"],
@@ -32,12 +28,21 @@ EXTRAS = {
 """The modules that each extra installs."""
 
 
-def examine() -> dict[str, Any]:
-    """Return the entries that `eventvec doctor` shows.
+def show_machine(json_: bool) -> None:
+    """Print what is installed, which needs no torch, and then what this machine has; as JSON, all at once."""
+    if json_:
+        terminal.show({**installed(), **machine()}, json_)
+        return
+    terminal.show(installed(), json_)
+    terminal.show(machine(), json_)
+
+
+def installed() -> dict[str, str]:
+    """Return the versions of the libraries, and which extras are there.
 
     Example:
-        >>> examine()["a model trains here"][:6]
-        'yes, o'
+        >>> installed()["extra text"] in ("installed", "pip install 'eventvec[text]'")
+        True
     """
     extras = {
         extra: all(importlib.util.find_spec(module) is not None for module in modules)
@@ -46,9 +51,24 @@ def examine() -> dict[str, Any]:
     return {
         **{f"version of {name}": number for name, number in runs.versions().items()},
         **{
-            f"extra {name}": "installed" if installed else f"pip install 'eventvec[{name}]'"
-            for name, installed in extras.items()
+            f"extra {name}": "installed" if is_there else f"pip install 'eventvec[{name}]'"
+            for name, is_there in extras.items()
         },
+    }
+
+
+def machine() -> dict[str, Any]:
+    """Return the devices and threads of this machine, how it computes, and whether a model trains here.
+
+    Example:
+        >>> machine()["a model trains here"][:6]
+        'yes, o'
+    """
+    import torch
+
+    from eventvec.precision import cpu_has_bfloat16, onednn_agrees
+
+    return {
         "devices": ", ".join(["cpu", *(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))]),
         "threads": torch.get_num_threads(),
         "fast float32 products": onednn_agrees(),
@@ -59,7 +79,9 @@ def examine() -> dict[str, Any]:
 
 def _trains() -> str:
     """Train a small model for a step, and return a sentence with its device."""
+    import polars as pl
+
     events = pl.DataFrame({"id": [0, 0, 1, 1], "t": [0, 1, 0, 1], "v": [0.0, 1.0, 2.0, 3.0]})
     data = tables.read(events, key="id", time="t", numeric=["v"])
-    run = fit({"method": {"name": "ocp"}, "encoder": {"name": "gru", "dim": 4}}, data, device="auto", epochs=1)
+    run = training.fit({"method": {"name": "ocp"}, "encoder": {"name": "gru", "dim": 4}}, data, device="auto", epochs=1)
     return f"yes, on {next(run.method.parameters()).device.type}"

@@ -9,8 +9,16 @@
     compared      the answer: which arm to use, a row for each, and score against cost
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from eventvec.comparing.side_by_side import compare
+from eventvec.first_use import import_at_first_use
 
-__all__ = ["compare"]
+if TYPE_CHECKING:
+    from eventvec.comparing.side_by_side import compare as compare
+
+import_at_first_use(
+    __name__,
+    {
+        "eventvec.comparing.side_by_side": "compare",
+    },
+)

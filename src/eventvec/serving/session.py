@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -31,14 +31,13 @@ from eventvec.schema import KNOWN, Schema, Text
 from eventvec.sequences import Array, Sequences, Values, stack
 from eventvec.serving.checkpoints import Checkpoints
 from eventvec.serving.pushes import Events, Late, Push, Pushed, ReadPush, in_groups, is_unicode, read_pushes
+from eventvec.serving.serve_options import Durability
 from eventvec.tables import keys
 from eventvec.tables.event_rows import EventRows
 from eventvec.updating.batches import advance, applied_before, time_type
 from eventvec.updating.entity_state import choose_state
 from eventvec.updating.late_events import plan
 from eventvec.updating.store_file import opened, told
-
-Durability = Literal["full", "batch"]
 
 
 def open_state(

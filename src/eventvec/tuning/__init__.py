@@ -9,8 +9,16 @@
     tuned   the decision in words
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from eventvec.tuning.study import tune
+from eventvec.first_use import import_at_first_use
 
-__all__ = ["tune"]
+if TYPE_CHECKING:
+    from eventvec.tuning.study import tune as tune
+
+import_at_first_use(
+    __name__,
+    {
+        "eventvec.tuning.study": "tune",
+    },
+)
