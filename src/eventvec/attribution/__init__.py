@@ -3,6 +3,7 @@
 ::
 
     influences       `influence`: the fields and periods of a run's events, on labels or without
+    influence_options  its options
     left_out         the events without a field, and without a period
     vectors_without  the vectors from all events, and without each field and period
     score_changes    the change of a cross-validated score, and of the prediction for one entity

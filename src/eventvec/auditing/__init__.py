@@ -3,6 +3,7 @@
 ::
 
     privacy_audit  `audit`: all three questions on one run and its events
+    audit_options  its options
     attributes     which protected columns can be read from the vectors
     linkage        whether two parts of one history can be matched across files
     membership     whether it shows that somebody was in the training data

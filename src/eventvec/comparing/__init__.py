@@ -3,6 +3,7 @@
 ::
 
     side_by_side  `compare`: trains the arms, scores them beside hand-crafted features, and resumes what was killed
+    compare_options  its options
     plans         what `compare` shares with `tune`: labels, a folder with a plan, a budget, progress
     arms          what is compared: methods and encoders by name, tables of a configuration, or runs that exist
     winner        one winner, or those that are level, with intervals that allow for the choice

@@ -3,6 +3,7 @@
 ::
 
     on_labels   `evaluate`: embeddings and a table of labels, beside hand-crafted features
+    evaluation_options  the options of both
     scoring     `score_features`: the same models, folds and shares of the labels for each set of features
     fold_scores the scores of each model on each set of features, and on two together, fold by fold
     joined_labels  the join of labels and embeddings by key, which counts every row that does not fit

@@ -3,6 +3,7 @@
 ::
 
     horizons    `future_labels`: what follows times of the calendar, as labels
+    future_options  its options
     conditions  which events count
 """
 

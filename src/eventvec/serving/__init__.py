@@ -13,8 +13,6 @@
     slow_heads     the time limit for the head of a request
     routes         the application of a server
     server         `serve`: the server, until the process is told to end
-
-`server` is imported where it is used, because the models of requests take time to build.
 """
 
 from typing import TYPE_CHECKING

@@ -3,6 +3,7 @@
 ::
 
     comparison    `drift`: all columns and the embeddings of two periods, and a verdict
+    drift_options its options
     period_tables the tables of two periods, read by one schema
     periods       the two periods as rows: which entities are in both, which are sampled
     profiles      each column as one row of shares per entity

@@ -3,6 +3,7 @@
 ::
 
     study   `tune`: trains and scores the trials, resumes what was killed, and tests the best settings
+    tune_options  its options
     space   which settings are searched, and which of their values are tried
     trials  which settings come next, and the file of the trials that are over
     scores  the labels, and the scores of vectors on them: in cross-validation for the search, held out for the test
