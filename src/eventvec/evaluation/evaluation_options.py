@@ -94,13 +94,13 @@ class EvaluationOptions:
     num_threads: int | None = None
 
     def __post_init__(self) -> None:
-        _check_fractions(self.fractions)
+        in_range(self.fractions)
         check_seed("seed", self.seed, 31)
         if (self.num_threads or 0) < 0:
             raise ConfigError(f"num_threads must be at least 1, or 0 for all, got {self.num_threads}")
 
 
-def _check_fractions(fractions: Sequence[float]) -> None:
+def in_range(fractions: Sequence[float]) -> None:
     """Refuse shares of labels that are empty, outside (0, 1] or repeated."""
     import numpy as np
 
