@@ -21,8 +21,9 @@ import numpy as np
 import torch
 
 from eventvec.errors import ConfigError, DataError
+from eventvec.evaluation.evaluation_options import in_range
 from eventvec.evaluation.folds import Split, cross_validation, group_codes, subsample
-from eventvec.evaluation.inputs import column, in_range, matrix
+from eventvec.evaluation.inputs import column, matrix
 from eventvec.evaluation.metrics import METRICS, measure
 from eventvec.evaluation.models import Boosting, Job, predict
 from eventvec.evaluation.parallel import side_by_side

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 
-IMPORTED = ["eventvec.cli", "make", "pytest", "hypothesis", "typer.testing", "torch._dynamo"]
+IMPORTED = ["whole_package", "make", "pytest", "hypothesis", "typer.testing", "torch._dynamo"]
 """Modules that are imported once for all processes, because they take long."""
 
 

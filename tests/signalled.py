@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any
 
 IMPORTED = (
+    "whole_package",
     "torch._dynamo",
     "sklearn.linear_model",
     "sklearn.pipeline",

@@ -11,18 +11,7 @@ import pytest
 import torch
 
 import make
-from eventvec.config import (
-    arguments,
-    build,
-    build_encoder,
-    build_method,
-    change,
-    check,
-    check_tables,
-    complete,
-    describe,
-    read_config,
-)
+from eventvec.config import arguments, build, build_encoder, build_method, check, complete, describe
 from eventvec.encoders import GRU, EventEncoder, Transformer
 from eventvec.encoders.interface import EventEncoding
 from eventvec.encoders.recurrent import ReadOut
@@ -31,6 +20,7 @@ from eventvec.losses.negatives import HardNegatives
 from eventvec.methods import CoLES, Order
 from eventvec.parts import ENCODER_NAMES, METHOD_NAMES, NESTED
 from eventvec.tables import Fitting
+from eventvec.toml_tables import change, check_tables, read_config
 from eventvec.views import VIEWS, BiasedOrderPairs, RandomSlices, RejectionSlices, Views
 
 SMALL = {"name": "gru", "dim": 8}

@@ -11,7 +11,7 @@ import pytest
 from tests.commands import purchases
 
 import eventvec as ev
-from eventvec import config
+from eventvec import toml_tables
 from eventvec.answers import Answer
 from eventvec.cli import demo
 from eventvec.credentials import has_login, is_address, secret_literals, without_secrets
@@ -170,7 +170,7 @@ PATHS: dict[str, Callable[[dict[str, Any], Any], Any]] = {
     "tune": lambda made, path: ev.tune(made["data"], pl.DataFrame(), "likes", method="ocp", epochs=1, out=path),
     "answer": lambda made, path: Answer(("Yes.",), {}).write(path),
     "demo": lambda made, path: demo.run(path),
-    "configuration": lambda made, path: config.read_config(path),
+    "configuration": lambda made, path: toml_tables.read_config(path),
     "check_place": lambda made, path: check_place(path),
 }
 """What takes the path of a file or folder."""

@@ -15,7 +15,7 @@ CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
 INTERRUPTED_IMPORT = "import os, time\nos.kill(os.getpid(), {number:d})\ntime.sleep(60)\n"
-"""A torch whose import is interrupted."""
+"""A module whose import is interrupted."""
 PATIENT = "interrupts.PATIENCE = 3600"
 ALONE = """
 import importlib.util, os, signal, sys, threading, time
@@ -51,11 +51,13 @@ def command(body: str, number: int = signal.SIGINT, environment: dict[str, str] 
     return ended.returncode, ended.stdout, ended.stderr
 
 
-def interrupted_import(folder: Path, number: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Return a Python process that got a signal while it imported torch."""
-    (folder / "torch.py").write_text(INTERRUPTED_IMPORT.format(number=number))
+def interrupted_import(folder: Path, module: str, number: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Return a Python process that got a signal while it imported a module."""
+    (folder / f"{module}.py").write_text(INTERRUPTED_IMPORT.format(number=number))
     (folder / "eventvec").write_text("from eventvec.cli import main\nmain()\n")  # as the installed command
-    (folder / "mine.py").write_text("import sys\nsys.argv = ['eventvec']\nimport eventvec\n")  # as a worker does
+    (folder / "mine.py").write_text(
+        "import sys\nsys.argv = ['eventvec']\nfrom eventvec import fit\n"
+    )  # as a worker does
     paths = os.pathsep.join([str(folder), str(SOURCE)])
     return python(*arguments, cwd=folder, env={**os.environ, "PYTHONPATH": paths})
 
@@ -63,14 +65,22 @@ def interrupted_import(folder: Path, number: int, *arguments: str) -> subprocess
 @BOTH
 @pytest.mark.parametrize("arguments", [["-m", "eventvec", "doctor"], ["eventvec", "--help"]])
 def test_a_signal_while_the_command_line_is_imported(tmp_path: Path, number: int, arguments: list[str]) -> None:
-    ended = interrupted_import(tmp_path, number, *arguments)
+    ended = interrupted_import(tmp_path, "typer", number, *arguments)
     assert (ended.returncode, ended.stdout) == (CODES[signal.Signals(number)], "")
     assert ended.stderr == f"{WORDS[signal.Signals(number)]} before anything was done\n"
 
 
+@BOTH
+def test_a_signal_while_a_command_imports_what_it_computes_with(tmp_path: Path, number: int) -> None:
+    ended = interrupted_import(tmp_path, "torch", number, "-m", "eventvec", "doctor")
+    assert ended.returncode == CODES[signal.Signals(number)]
+    assert ended.stderr == f"{WORDS[signal.Signals(number)]}; no file is half-written\n"
+    assert "version of torch" in ended.stdout  # what needs no torch was shown before
+
+
 def test_signals_in_a_program_that_imports_the_package_are_pythons_own(tmp_path: Path) -> None:
-    assert "KeyboardInterrupt" in interrupted_import(tmp_path, signal.SIGINT, "mine.py").stderr
-    assert interrupted_import(tmp_path, signal.SIGTERM, "mine.py").returncode == -signal.SIGTERM
+    assert "KeyboardInterrupt" in interrupted_import(tmp_path, "torch", signal.SIGINT, "mine.py").stderr
+    assert interrupted_import(tmp_path, "torch", signal.SIGTERM, "mine.py").returncode == -signal.SIGTERM
 
 
 def test_a_signal_that_is_ignored_stays_ignored() -> None:

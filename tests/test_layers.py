@@ -1,10 +1,8 @@
-"""Imports go one way, nothing heavy is imported before it is used, and importing the package is cheap."""
+"""Imports go one way, and nothing heavy is imported before it is used, neither by the package nor by the commands."""
 
 from __future__ import annotations
 
 import ast
-import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,12 +11,16 @@ from pathlib import Path
 
 import pytest
 
+import eventvec as ev
+import fits
+from eventvec.cli.arguments import HEADINGS
+
 PACKAGE = Path(__file__).parents[1] / "src" / "eventvec"
 ORDER = (
-    ("credentials",),
+    ("credentials", "first_use", "part_names", "torchrun"),
     ("errors", "interrupts"),
     ("files", "options", "sequences"),
-    ("schema",),
+    ("schema", "toml_tables"),
     ("dataset", "distributed", "precision"),
     ("views",),
     ("losses", "scan"),
@@ -50,6 +52,9 @@ LAZY = {
     *("tensorboard", "mlflow", "onnx", "optuna", "ray", "pyspark", "joblib"),
     *("fastapi", "starlette", "uvicorn", "prometheus_client"),
 }
+"""What is imported where it is used, and never by a module when it is imported."""
+COMPUTING = {"torch", "polars", "pyarrow", "safetensors", "scipy"}
+"""What commands and public names import that compute, and no others."""
 
 
 def modules(package: Path) -> dict[str, ast.Module]:
@@ -140,25 +145,57 @@ def test_heavy_packages_are_imported_where_they_are_used() -> None:
     }
 
 
-def test_import_costs_little_more_than_its_dependencies() -> None:
-    code = (
-        "import json, resource, sys\n"
-        "def used():\n"
-        "    usage = resource.getrusage(resource.RUSAGE_SELF)\n"
-        "    return usage.ru_utime + usage.ru_stime\n"
-        "import polars, pyarrow, pydantic, safetensors.torch, tomli_w, torch\n"
-        "before = used()\n"
-        "import eventvec\n"
-        "print(json.dumps([before, used(), sorted(sys.modules)]))"
-    )
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    for _ in range(3):  # the first may have to compile; CPU seconds do not depend on other processes
-        printed = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True)
-        dependencies, everything, modules_ = json.loads(printed.stdout)
-        if everything <= 1.5 * dependencies:
-            break
-    assert {"sklearn", "lightgbm", "pandas", "matplotlib"} & set(modules_) == set()
-    assert everything <= 1.5 * dependencies
+def imported_by(statements: str, *packages: str) -> set[str]:
+    """Return which of some packages a new process has imported after some statements."""
+    code = f"import sys\n{statements}\nprint(*({set(packages)} & set(sys.modules)), file=sys.__stdout__)"
+    ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return set(ended.stdout.split())
+
+
+def test_the_package_imports_nothing_heavy_before_a_name_of_it_is_used() -> None:
+    assert imported_by("import eventvec, eventvec.cli; dir(eventvec)", *LAZY, *COMPUTING, "numpy") == set()
+    assert imported_by("from eventvec import ConfigError, FitOptions, Schema", *LAZY, *COMPUTING, "numpy") == set()
+    assert imported_by("from eventvec import fit", *LAZY, *COMPUTING) == {"torch", "polars", "pyarrow"}
+
+
+CALLED = """
+import contextlib, io
+from eventvec.cli import main
+for arguments in {calls!r}:
+    sys.argv = ["eventvec", *arguments]
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            main()
+        except SystemExit as end:
+            assert end.code == {code}, (arguments, end.code)
+"""
+COMMANDS = [name for names in HEADINGS.values() for name in names]
+WRONG = (
+    *(["nonsense"], ["--wrong"], ["postgresql://a:b@c/d"], *([name, "--wrong"] for name in COMMANDS)),
+    *(["embed"], ["evaluate", "z.parquet", "labels.parquet"], ["search", "z.parquet"], ["fit", "--set", "epochs=3"]),
+    *(["fit"], ["fit", "--events", "e.parquet"], ["fit", "--events", ""], ["fit", "absent.toml", "--out", "run"]),
+    *(["update", "run", "--state", "s.db"], ["features", "e.parquet", "-o", "f.parquet", "--parts", ""]),
+)
+"""Calls that are wrong whatever the files hold."""
+
+
+def test_help_and_wrong_calls_import_nothing_that_computes() -> None:
+    helped = [["--help"], *([name, "--help"] for name in COMMANDS)]
+    assert imported_by(CALLED.format(calls=helped, code=0), *LAZY, *COMPUTING, "numpy") == set()
+    assert imported_by(CALLED.format(calls=WRONG, code=2), *LAZY, *COMPUTING, "numpy") == set()
+
+
+def test_the_card_of_a_run_folder_imports_nothing_that_computes(tmp_path: Path) -> None:
+    ev.fit("ocp", fits.dataset(), epochs=1, out=tmp_path / "run")
+    assert imported_by(CALLED.format(calls=[["card", str(tmp_path / "run")]], code=0), *LAZY, *COMPUTING) == set()
+
+
+def test_doctor_shows_what_is_installed_before_it_imports_torch() -> None:
+    code = "import sys; sys.modules['torch'] = None; sys.argv = ['eventvec', 'doctor']; import eventvec.__main__"
+    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert "version of eventvec" in ended.stdout
+    assert "extra serve" in ended.stdout
+    assert "import of torch halted" in ended.stderr
 
 
 # The checks themselves, on small packages that break one rule each

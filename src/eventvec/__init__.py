@@ -4,150 +4,131 @@ Read events with `read`, train with `fit`, get one vector per entity with `embed
 worth with `evaluate`. Encoders are in `eventvec.encoders`, methods in `eventvec.methods`, view samplers in
 `eventvec.views`, losses in `eventvec.losses`, public data sets in `eventvec.datasets`. See the README for the command
 line.
+
+Everything is imported at its first use.
 """
 
-# ruff: noqa: E402 (what handles signals stands before the imports that take long)
+# ruff: noqa: E402 (what handles signals stands before all else)
 from eventvec import interrupts
 
 interrupts.end_quietly()
 
-import importlib
 import typing
 
-from eventvec import datasets, encoders, losses, methods, views
-from eventvec.answers import Answer
-from eventvec.attribution import influence
-from eventvec.auditing import audit
-from eventvec.comparing import compare
-from eventvec.config import build_method
-from eventvec.dataset import Dataset, Origin
-from eventvec.describing import describe
-from eventvec.embedding import embed, encode
-from eventvec.engines import Shards, embed_shards, forget_in_shards, update_shards
-from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
-from eventvec.evaluation import evaluate, score_features
-from eventvec.labels import future_labels
-from eventvec.parts import register
-from eventvec.predicting.event_surprise import surprise
-from eventvec.predicting.prediction import predict
-from eventvec.reporting import report
-from eventvec.runs import Run, card, features, load
-from eventvec.schema import Schema
-from eventvec.searching import Index, SentenceIndex, read_index, search
-from eventvec.sequences import Sequences, join, searchsorted, stack
-from eventvec.shift import drift
-from eventvec.statistics import Estimate
-from eventvec.tables import Embeddings, Fitting, attach, read, read_embeddings, read_series, until, write
-from eventvec.tables.series_statistics import series_features
-from eventvec.training import FitOptions, fine_tune, fit
-from eventvec.training.records import to_mlflow, to_tensorboard
-from eventvec.tuning import tune
-from eventvec.updating import Updated, forget, update
-from eventvec.views import as_of
+from eventvec import first_use
 
 if typing.TYPE_CHECKING:
-    from eventvec.exporting import to_onnx
-    from eventvec.predicting.event_estimators import EventClassifier, EventRegressor
-    from eventvec.predicting.vectorizer import EventVectorizer
-    from eventvec.serving import Push, Pushed, StateSession, open_state
-    from eventvec.serving.server import serve
+    from eventvec import datasets as datasets
+    from eventvec import encoders as encoders
+    from eventvec import losses as losses
+    from eventvec import methods as methods
+    from eventvec import views as views
+    from eventvec.answers import Answer as Answer
+    from eventvec.attribution import influence as influence
+    from eventvec.auditing import audit as audit
+    from eventvec.comparing import compare as compare
+    from eventvec.config import build_method as build_method
+    from eventvec.dataset import Dataset as Dataset
+    from eventvec.dataset import Origin as Origin
+    from eventvec.describing import describe as describe
+    from eventvec.embedding import embed as embed
+    from eventvec.embedding import encode as encode
+    from eventvec.engines import Shards as Shards
+    from eventvec.engines import embed_shards as embed_shards
+    from eventvec.engines import forget_in_shards as forget_in_shards
+    from eventvec.engines import update_shards as update_shards
+    from eventvec.errors import CheckpointError as CheckpointError
+    from eventvec.errors import ConfigError as ConfigError
+    from eventvec.errors import DataError as DataError
+    from eventvec.errors import EventvecError as EventvecError
+    from eventvec.evaluation import evaluate as evaluate
+    from eventvec.evaluation import score_features as score_features
+    from eventvec.exporting import to_onnx as to_onnx
+    from eventvec.labels import future_labels as future_labels
+    from eventvec.parts import register as register
+    from eventvec.predicting.event_estimators import EventClassifier as EventClassifier
+    from eventvec.predicting.event_estimators import EventRegressor as EventRegressor
+    from eventvec.predicting.event_surprise import surprise as surprise
+    from eventvec.predicting.prediction import predict as predict
+    from eventvec.predicting.vectorizer import EventVectorizer as EventVectorizer
+    from eventvec.reporting import report as report
+    from eventvec.runs import Run as Run
+    from eventvec.runs import card as card
+    from eventvec.runs import features as features
+    from eventvec.runs import load as load
+    from eventvec.schema import Schema as Schema
+    from eventvec.searching import Index as Index
+    from eventvec.searching import SentenceIndex as SentenceIndex
+    from eventvec.searching import read_index as read_index
+    from eventvec.searching import search as search
+    from eventvec.sequences import Sequences as Sequences
+    from eventvec.sequences import join as join
+    from eventvec.sequences import searchsorted as searchsorted
+    from eventvec.sequences import stack as stack
+    from eventvec.serving import Push as Push
+    from eventvec.serving import Pushed as Pushed
+    from eventvec.serving import StateSession as StateSession
+    from eventvec.serving import open_state as open_state
+    from eventvec.serving.server import serve as serve
+    from eventvec.shift import drift as drift
+    from eventvec.statistics import Estimate as Estimate
+    from eventvec.tables import Embeddings as Embeddings
+    from eventvec.tables import Fitting as Fitting
+    from eventvec.tables import attach as attach
+    from eventvec.tables import read as read
+    from eventvec.tables import read_embeddings as read_embeddings
+    from eventvec.tables import read_series as read_series
+    from eventvec.tables import until as until
+    from eventvec.tables import write as write
+    from eventvec.tables.series_statistics import series_features as series_features
+    from eventvec.training import FitOptions as FitOptions
+    from eventvec.training import fine_tune as fine_tune
+    from eventvec.training import fit as fit
+    from eventvec.training.records import to_mlflow as to_mlflow
+    from eventvec.training.records import to_tensorboard as to_tensorboard
+    from eventvec.tuning import tune as tune
+    from eventvec.updating import Updated as Updated
+    from eventvec.updating import forget as forget
+    from eventvec.updating import update as update
+    from eventvec.views import as_of as as_of
 
-__all__ = [
-    "Answer",
-    "CheckpointError",
-    "ConfigError",
-    "DataError",
-    "Dataset",
-    "Embeddings",
-    "Estimate",
-    "EventClassifier",
-    "EventRegressor",
-    "EventVectorizer",
-    "EventvecError",
-    "FitOptions",
-    "Fitting",
-    "Index",
-    "Origin",
-    "Push",
-    "Pushed",
-    "Run",
-    "Schema",
-    "SentenceIndex",
-    "Sequences",
-    "Shards",
-    "StateSession",
-    "Updated",
-    "as_of",
-    "attach",
-    "audit",
-    "build_method",
-    "card",
-    "compare",
-    "datasets",
-    "describe",
-    "drift",
-    "embed",
-    "embed_shards",
-    "encode",
-    "encoders",
-    "evaluate",
-    "features",
-    "fine_tune",
-    "fit",
-    "forget",
-    "forget_in_shards",
-    "future_labels",
-    "influence",
-    "join",
-    "load",
-    "losses",
-    "methods",
-    "open_state",
-    "predict",
-    "read",
-    "read_embeddings",
-    "read_index",
-    "read_series",
-    "register",
-    "report",
-    "score_features",
-    "search",
-    "searchsorted",
-    "series_features",
-    "serve",
-    "stack",
-    "surprise",
-    "to_mlflow",
-    "to_onnx",
-    "to_tensorboard",
-    "tune",
-    "until",
-    "update",
-    "update_shards",
-    "views",
-    "write",
-]
-
-
-_LATE = {
-    "EventClassifier": "eventvec.predicting.event_estimators",
-    "EventRegressor": "eventvec.predicting.event_estimators",
-    "EventVectorizer": "eventvec.predicting.vectorizer",
-    "to_onnx": "eventvec.exporting",
-    "serve": "eventvec.serving.server",
-    **dict.fromkeys(("Push", "Pushed", "StateSession", "open_state"), "eventvec.serving"),
-}
-"""What is imported at its first use: the estimators, which need scikit-learn, and what serves a finished run."""
-
-
-def __getattr__(name: str) -> typing.Any:
-    """Return a name of `_LATE`."""
-    if name in _LATE:
-        return getattr(importlib.import_module(_LATE[name]), name)
-    below = [module.__name__ for module in (datasets, encoders, losses, methods, views) if name in vars(module)]
-    advice = f"; it is {below[0]}.{name}" if below and not name.startswith("_") else ""
-    raise AttributeError(f"module 'eventvec' has no attribute {name!r}{advice}")
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *_LATE]
+first_use.import_at_first_use(
+    __name__,
+    {
+        "eventvec.answers": "Answer",
+        "eventvec.attribution": "influence",
+        "eventvec.auditing": "audit",
+        "eventvec.comparing": "compare",
+        "eventvec.config": "build_method",
+        "eventvec.dataset": "Dataset Origin",
+        "eventvec.describing": "describe",
+        "eventvec.embedding": "embed encode",
+        "eventvec.engines": "Shards embed_shards forget_in_shards update_shards",
+        "eventvec.errors": "CheckpointError ConfigError DataError EventvecError",
+        "eventvec.evaluation": "evaluate score_features",
+        "eventvec.exporting": "to_onnx",
+        "eventvec.labels": "future_labels",
+        "eventvec.parts": "register",
+        "eventvec.predicting.event_estimators": "EventClassifier EventRegressor",
+        "eventvec.predicting.event_surprise": "surprise",
+        "eventvec.predicting.prediction": "predict",
+        "eventvec.predicting.vectorizer": "EventVectorizer",
+        "eventvec.reporting": "report",
+        "eventvec.runs": "Run card features load",
+        "eventvec.schema": "Schema",
+        "eventvec.searching": "Index SentenceIndex read_index search",
+        "eventvec.sequences": "Sequences join searchsorted stack",
+        "eventvec.serving": "Push Pushed StateSession open_state",
+        "eventvec.serving.server": "serve",
+        "eventvec.shift": "drift",
+        "eventvec.statistics": "Estimate",
+        "eventvec.tables": "Embeddings Fitting attach read read_embeddings read_series until write",
+        "eventvec.tables.series_statistics": "series_features",
+        "eventvec.training": "FitOptions fine_tune fit",
+        "eventvec.training.records": "to_mlflow to_tensorboard",
+        "eventvec.tuning": "tune",
+        "eventvec.updating": "Updated forget update",
+        "eventvec.views": "as_of",
+    },
+    modules=("datasets", "encoders", "losses", "methods", "views"),
+)

@@ -29,6 +29,7 @@ from torch.utils.hooks import RemovableHandle
 
 from eventvec.errors import ConfigError, EventvecError
 from eventvec.sequences import Sequences, on_host
+from eventvec.torchrun import launched
 
 T = TypeVar("T")
 PATIENCE = timedelta(days=1)
@@ -41,16 +42,6 @@ _in_share: ContextVar[bool] = ContextVar("in_share", default=False)
 _spreading: ContextVar[bool] = ContextVar("spreading", default=False)
 _alone: Exception | None = None
 """The error that stopped this process and not the first one."""
-
-
-def launched() -> bool:
-    """Return whether torchrun started this process as one of several."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "MASTER_ADDR" in os.environ
-
-
-def local_rank() -> int:
-    """Return the number of this process on its machine, from 0."""
-    return int(os.environ.get("LOCAL_RANK", "0"))
 
 
 def process_count() -> int:

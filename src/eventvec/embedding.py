@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from eventvec import distributed
+from eventvec import torchrun
 from eventvec.dataset import Dataset, check_dataset, last_time, last_times
 from eventvec.encoders.handcrafted import MOMENT
 from eventvec.encoders.interface import Encoder, capabilities, check_encoder, evaluating, lineage_of
@@ -301,8 +301,8 @@ def choose_device(name: torch.device | str) -> torch.device:
 
     For each of several processes on a machine, `auto` and `cuda` are another GPU.
     """
-    if str(name) in ("auto", "cuda") and distributed.launched() and (count := torch.cuda.device_count()):
-        return torch.device("cuda", distributed.local_rank() % count)
+    if str(name) in ("auto", "cuda") and torchrun.launched() and (count := torch.cuda.device_count()):
+        return torch.device("cuda", torchrun.local_rank() % count)
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -21,8 +21,6 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from eventvec.credentials import without_secrets
 
 if TYPE_CHECKING:
@@ -160,6 +158,8 @@ def refuse_masked(values: object, name: str) -> None:
         Traceback (most recent call last):
         eventvec.errors.DataError: weights must have no masked values, got 1; fill them, or leave their rows out
     """
+    import numpy as np
+
     if isinstance(values, np.ma.MaskedArray) and (count := int(np.ma.getmaskarray(values).sum())):
         raise DataError(f"{name} must have no masked values, got {count:,}; fill them, or leave their rows out")
 

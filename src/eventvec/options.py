@@ -13,12 +13,12 @@ import math
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
-
-import numpy as np
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from eventvec.errors import ConfigError, nearest
 
+Precision = Literal["float32", "bfloat16"]
+"""The precision of matrix products, see `precision`."""
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 _type_hints: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)
@@ -131,6 +131,8 @@ def check_seed(name: str, value: Any, bits: int = 62) -> None:
 
 def _plain(value: Any) -> Any:
     """Return a number of numpy as Python's, so that it can be written into a configuration."""
+    import numpy as np
+
     return value.item() if isinstance(value, np.generic) else value
 
 

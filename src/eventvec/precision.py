@@ -11,9 +11,9 @@ from typing import Literal, get_args
 import torch
 
 from eventvec.errors import ConfigError
+from eventvec.options import Precision as Precision
 from eventvec.options import one_of
 
-Precision = Literal["float32", "bfloat16"]
 BFLOAT16_FLAGS = ("avx512_bf16", "amx_bf16", "bf16")
 """The flags of processors that compute in bfloat16: two of x86, one of ARM. Others convert, which takes far longer."""
 

@@ -14,14 +14,12 @@ import math
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
-
-import polars as pl
-import torch
-from pydantic import TypeAdapter, ValidationError
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from eventvec.errors import CheckpointError, ConfigError, misfit, nearest
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MISSING, UNKNOWN, FIRST = 0, 1, 2
 """Codes of a categorical column: a missing value, a value outside the vocabulary, the most frequent value."""
@@ -93,6 +91,8 @@ class Numeric:
 
     def bins(self, values: Tensor) -> Tensor:
         """Return the bin of each raw value, int64: 0 where missing, then 1 to ``len(edges) + 1``."""
+        import torch
+
         edges = torch.tensor(self.edges, dtype=torch.float32).to(values.device, non_blocking=True)
         places = torch.bucketize(values.float(), edges, right=True) + 1
         return places.masked_fill(values.isnan(), 0)
@@ -117,6 +117,8 @@ class Vector:
 
     def scale(self, values: Tensor) -> Tensor:
         """Return `(n, size)` scaled values, float32, NaN where missing."""
+        import torch
+
         numbers = torch.tensor([self.mean, self.std], dtype=torch.float32).to(values.device, non_blocking=True)
         return (values.float() - numbers[0]) / numbers[1]
 
@@ -265,6 +267,8 @@ class Schema:
 
     def to_json(self) -> str:
         """Return the schema as JSON text."""
+        from pydantic import TypeAdapter
+
         return TypeAdapter(Schema).dump_json(self, indent=1).decode()
 
     @staticmethod
@@ -278,6 +282,8 @@ class Schema:
         Raises:
             CheckpointError: If the text is not such a schema.
         """
+        from pydantic import TypeAdapter, ValidationError
+
         try:
             schema = TypeAdapter(Schema).validate_json(text)
         except ValidationError as error:
@@ -289,9 +295,7 @@ class Schema:
 
 def _inconsistency(schema: Schema) -> str | None:
     """Return why no data have a schema; None if data may have it."""
-    try:
-        pl.Series([0]).cast(pl.Datetime(time_zone=schema.time_zone))
-    except pl.exceptions.ComputeError:
+    if schema.time_zone is not None and not _is_time_zone(schema.time_zone):
         return f"there is no time zone {schema.time_zone!r}"
     if schema.gap.name != "gap":
         return f"gap is called {schema.gap.name!r}, not gap"
@@ -318,6 +322,16 @@ def _inconsistency(schema: Schema) -> str | None:
         ):
             return f"the edges of column {field.name!r} must be finite and ascending"
     return None
+
+
+def _is_time_zone(name: str) -> bool:
+    import polars as pl
+
+    try:
+        pl.Series([0]).cast(pl.Datetime(time_zone=name))
+    except pl.exceptions.ComputeError:
+        return False
+    return True
 
 
 def check_schema(schema: Any) -> None:

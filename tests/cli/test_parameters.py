@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -12,13 +13,18 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import eventvec as ev
+from eventvec.auditing.audit_options import AuditOptions
 from eventvec.cli import app
 from eventvec.cli.parameters import numbers, seconds, split_names, takes
+from eventvec.comparing.compare_options import CompareOptions
+from eventvec.encoders.feature_parts import FEATURES
 from eventvec.errors import ConfigError
 from eventvec.evaluation import EvaluationOptions
 from eventvec.options import descriptions
 from eventvec.tables.read_options import Columns, Cuts, HoldOut, StaticColumns, TableFormat
 from eventvec.training import FitOptions
+from eventvec.tuning.tune_options import TuneOptions
 from eventvec.updating import UpdateOptions
 
 
@@ -123,27 +129,26 @@ def test_the_function_gets_the_options_that_were_given(arguments: tuple[str, ...
     assert given(*arguments) == repr(options)
 
 
-def test_arguments_of_a_function_are_added_with_their_help_and_default() -> None:
-    def stroll(far: int, models: Sequence[str] = ("gru",), slow: bool = False, **more: Any) -> None:
-        """Stroll.
+def test_an_empty_list_is_refused_where_one_must_be_named() -> None:
+    @dataclass(frozen=True)
+    class Stroll:
+        """How one walks.
 
         Args:
-            far: The distance. It is long.
             models: The models.
-            slow: Whether it is slow.
         """
 
-    @takes((stroll, ("models", "slow")))
+        models: Sequence[str] = ("gru",)
+
+    @takes(Stroll)
     def walk(**options: Any) -> None:
         """Walk."""
         typer.echo(repr(options))
 
-    texts = {name: option.help for name, option in options_of(walk).items()}
-    listed = "The models. Separated by commas, like a,b,c. Default: gru."
-    assert texts == {"--models": listed, "--slow": "Whether it is slow."}
+    assert options_of(walk)["--models"].help == "The models. Separated by commas, like a,b,c. Default: gru."
     command = typer.Typer(add_completion=False)
     command.command()(walk)
-    assert CliRunner().invoke(command, ["--models", "a,b", "--slow"]).stdout == "{'models': ['a', 'b'], 'slow': True}\n"
+    assert CliRunner().invoke(command, ["--models", "a,b"]).stdout == "{'models': ['a', 'b']}\n"
     empty = CliRunner().invoke(command, ["--models", ""])
     assert isinstance(empty.exception, ConfigError)
     assert str(empty.exception) == "--models is empty; give a value, or leave it out"
@@ -174,6 +179,9 @@ def test_a_type_that_does_not_fit_is_refused() -> None:
         ("predict", (Cuts, TableFormat)),
         ("surprise", (Cuts, TableFormat)),
         ("update", (UpdateOptions, TableFormat)),
+        ("audit", (AuditOptions,)),
+        ("compare", (CompareOptions,)),
+        ("tune", (TuneOptions,)),
     ],
 )
 def test_commands_have_the_options_of_the_python_calls(command: str, kinds: tuple[type[Any], ...]) -> None:
@@ -188,7 +196,38 @@ def test_commands_have_the_options_of_the_python_calls(command: str, kinds: tupl
 
 
 @pytest.mark.parametrize(
-    "kind", [Columns, Cuts, TableFormat, HoldOut, StaticColumns, FitOptions, EvaluationOptions, UpdateOptions]
+    ("command", "function", "names"),
+    [
+        ("describe", ev.describe, ("most",)),
+        ("describe", ev.SentenceIndex.of, ("backbone",)),
+        ("features", ev.features, ("parts",)),
+        ("report", ev.report, ("title", "map_seed")),
+        ("search", ev.search, ("count",)),
+    ],
+)
+def test_options_that_a_command_writes_itself_are_those_of_the_call(
+    command: str, function: Callable[..., Any], names: tuple[str, ...]
+) -> None:
+    built = typer.main.get_command(app)
+    options = {name: option for option in built.commands[command].params for name in option.opts}
+    for name in names:
+        option, default = options[f"--{name.replace('_', '-')}"], inspect.signature(function).parameters[name].default
+        assert option.default is None  # the call decides
+        assert re.findall(r"Default: (.*)\.$", option.help) == ([] if default in (None, "") else [str(default)])
+
+
+def test_the_parts_that_features_names_are_those_that_there_are() -> None:
+    built = typer.main.get_command(app)
+    (option,) = (option for option in built.commands["features"].params if option.name == "parts")
+    assert all(part in option.help for part in FEATURES)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(Columns, Cuts, TableFormat, HoldOut, StaticColumns, FitOptions, EvaluationOptions, UpdateOptions),
+        *(AuditOptions, CompareOptions, TuneOptions),
+    ],
 )
 def test_each_option_is_described(kind: type[Any]) -> None:
     assert list(descriptions(kind)) == [field.name for field in fields(kind)]

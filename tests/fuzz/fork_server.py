@@ -1,6 +1,7 @@
 """Commands in processes of their own, which are forked from one that has imported everything and computed nothing.
 
-A process that starts Python and imports eventvec needs 2 seconds of a CPU; a forked one needs some milliseconds. It has
+A process that starts Python and computes with eventvec needs 2 seconds of a CPU for imports; a forked one needs some
+milliseconds. It has
 the handlers of signals, the standard streams, the working folder and the end of a process that a shell starts. The
 server has no thread pool of polars, torch or OpenMP: threads do not survive a fork.
 """
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import NoReturn
 
 IMPORTED = (
-    "eventvec.cli", "deltalake", "duckdb", "faiss", "jinja2", "lightgbm", "onnx.helper", "openTSNE", "pandas",
+    "whole_package", "deltalake", "duckdb", "faiss", "jinja2", "lightgbm", "onnx.helper", "openTSNE", "pandas",
     "matplotlib.figure", "pyarrow.dataset", "rich.progress", "scipy.stats", "sklearn.cluster", "sklearn.decomposition",
     "sklearn.discriminant_analysis", "sklearn.feature_extraction.text", "sklearn.linear_model",
     "sklearn.model_selection", "sklearn.neighbors", "sklearn.pipeline", "torch._dynamo",
@@ -206,6 +207,7 @@ def _end(code: int) -> NoReturn:
 
 
 def _import() -> None:
+    sys.path.insert(1, str(Path(__file__).parents[1]))
     for name in IMPORTED:
         importlib.import_module(name)
     import torch

@@ -14,6 +14,7 @@ import pytest
 
 import eventvec as ev
 from commands import customer_labels, invoke, purchases
+from eventvec.methods.declarations import declared
 from eventvec.runs.model_card import code, plain, render_card
 
 CUSTOMERS = [f"secret{i:02}" for i in range(60)]
@@ -40,7 +41,7 @@ def evaluation(run: ev.Run, events: pl.DataFrame, **options: Any) -> ev.Answer:
 def test_the_card_of_a_run_has_its_data_settings_and_limits(run: ev.Run, events: pl.DataFrame) -> None:
     assert run.path is not None
     text = (run.path / "README.md").read_text()
-    assert text == ev.card(run) == ev.card(ev.load(run.path))
+    assert text == ev.card(run) == ev.card(ev.load(run.path)) == ev.card(run.path)
     data = ev.read(events, key="customer", time="when", holdout=0.25, until="2024-01-15")
     used = events.filter(pl.col("when") < pl.lit("2024-01-15").str.to_datetime())
     used = used.filter(pl.col("customer").is_in(data.keys.to_pylist()))
@@ -149,6 +150,38 @@ def test_the_command_prints_writes_and_saves_the_card(run: ev.Run, events: pl.Da
     saved = invoke("card", tmp_path / "run", tmp_path / "likes.json", "--save")
     assert (saved.exit_code, saved.stdout) == (0, "")
     assert (tmp_path / "run" / "README.md").read_text() == expected
+
+
+def test_the_card_of_a_folder_is_that_of_the_run_in_it(events: pl.DataFrame, tmp_path: Path) -> None:
+    places = {"covariates": ["time", "bought"], "observations": ["amount"]}
+    tables = {"method": {"name": "cnp"}, "encoder": {"name": "set", "dim": 8, "events": places}}
+    data = ev.read(events.drop_nulls(), key="customer", time="when")
+    with_paragraph = ev.fit(tables, data, epochs=1, out=tmp_path / "run")
+    assert declared(with_paragraph.method).card.strip() in ev.card(tmp_path / "run")
+    assert ev.card(tmp_path / "run") == ev.card(with_paragraph) == ev.card(with_paragraph, save=True)
+
+
+def test_a_folder_without_a_finished_run_has_no_card(run: ev.Run, events: pl.DataFrame, tmp_path: Path) -> None:
+    assert run.path is not None
+    with pytest.raises(ev.CheckpointError, match=r"is not a run folder: it has no run\.json"):
+        ev.card(tmp_path)
+    shutil.copytree(run.path, tmp_path / "run")
+    for name, content, error, message in (
+        ("run.json", json.dumps({**run.info, "finished": False}), ev.CheckpointError, "has not finished; resume it"),
+        ("config.toml", "encoder = 3", ev.CheckpointError, r"config\.toml is damaged: encoder must be a table"),
+        ("config.toml", '[method]\nname = "colse"', ev.CheckpointError, "needs what its config.toml names: encoder"),
+        ("config.toml", "", ev.ConfigError, f"run {run.id} has no configuration"),
+        ("schema.json", "{}", ev.CheckpointError, r"schema\.json is damaged"),
+    ):
+        before = (tmp_path / "run" / name).read_bytes()
+        (tmp_path / "run" / name).write_text(content)
+        with pytest.raises(error, match=message):
+            ev.card(tmp_path / "run")
+        (tmp_path / "run" / name).write_bytes(before)
+    features = ev.features(events, key="customer", time="when", out=tmp_path / "features")
+    assert len(features) == len(CUSTOMERS)
+    with pytest.raises(ev.ConfigError, match="has no configuration, because its method has no name"):
+        ev.card(tmp_path / "features")
 
 
 def test_damaged_facts_of_a_run_are_refused(run: ev.Run, tmp_path: Path) -> None:

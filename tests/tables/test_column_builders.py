@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eventvec.tables.coding import Coded, Fitting, coded, encode
+from eventvec.tables.coding import Coded, coded, encode
 from eventvec.tables.column_builders import SeenValues
+from eventvec.tables.read_options import Fitting
 
 
 @pytest.mark.parametrize("size", [1, 7, 200])

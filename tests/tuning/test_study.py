@@ -17,12 +17,12 @@ import torch
 import eventvec as ev
 import fits
 from commands import answer, invoke
-from eventvec import config
 from eventvec.cli import tune_command
 from eventvec.evaluation.result import Evaluation, Result
 from eventvec.files import locked
 from eventvec.statistics import Scores
 from eventvec.tables import holdout_mask
+from eventvec.toml_tables import change
 from eventvec.tuning import study
 from eventvec.tuning.tuned import decision
 
@@ -296,4 +296,4 @@ def test_advised_settings_are_written_as_set_takes_them() -> None:
     assert is_ahead
     assert lines[0].startswith('Use fit.lr=0.0005, encoder.read_out=["last", "mean"]: .800 ± ')
     given = lines[0].removeprefix("Use ").partition(": ")[0].split(", ", 1)
-    assert config.change({}, given) == {"fit": {"lr": 0.0005}, "encoder": {"read_out": ["last", "mean"]}}
+    assert change({}, given) == {"fit": {"lr": 0.0005}, "encoder": {"read_out": ["last", "mean"]}}

@@ -11,6 +11,7 @@ import torch
 
 from eventvec.answers import Answer
 from eventvec.attribution import changes
+from eventvec.attribution.influence_options import InfluenceOptions
 from eventvec.attribution.movements import distances, relative_movements
 from eventvec.attribution.score_changes import Trained, other_labels, prediction_changes, score_changes
 from eventvec.attribution.vectors_without import VectorsWithout
@@ -18,7 +19,7 @@ from eventvec.dataset import Dataset, check_entities, repeated
 from eventvec.embedding import Progress, encode
 from eventvec.encoders.interface import readable_rows
 from eventvec.errors import ConfigError, DataError
-from eventvec.evaluation import EvaluationOptions, target
+from eventvec.evaluation import target
 from eventvec.evaluation.folds import group_codes, units
 from eventvec.evaluation.joined_labels import join_timed
 from eventvec.evaluation.metrics import METRICS
@@ -26,12 +27,12 @@ from eventvec.evaluation.models import linear
 from eventvec.evaluation.protocols import choose_protocol
 from eventvec.evaluation.scoring import chosen_models as choose
 from eventvec.evaluation.task import Target
-from eventvec.options import accepts, at_least, check_seed, gather, those_of
+from eventvec.options import accepts, gather, those_of
 from eventvec.runs import Run, check_run
 from eventvec.sequences import Array
 from eventvec.statistics import Estimate
 from eventvec.tables.keys import align, texts
-from eventvec.tables.label_times import LabelTime, TimedLabels, fitted_later, labelled_histories, read_before, untimed
+from eventvec.tables.label_times import TimedLabels, fitted_later, labelled_histories, read_before, untimed
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.sources import Tabular
 
@@ -40,44 +41,6 @@ OUT_OF_DISTRIBUTION = (
     "The encoder was trained with all fields and periods, so that a change is also that of an input unlike those it "
     "was trained on; what another encoder would miss can only be told by training it."
 )
-
-
-@dataclass(frozen=True)
-class InfluenceOptions(LabelTime):
-    """How influences are measured; all but `entities` and `seed` need labels.
-
-    Args:
-        label_time: The column of the table of labels with the time of each label, see `evaluate`; only earlier events
-            are read.
-        inclusive: Events at the very time of a label, or of a cutoff, are read too.
-        key: The name of the key in the table of labels, if it differs.
-        group: A column of the table of labels. Entities of one group are never split, for example a household's.
-        task: The kind of label: binary, multiclass or numeric; inferred from the labels by default.
-        folds: The number of folds of the cross-validation, at least 2.
-        model: The name of the model that is trained on the vectors; by default logistic_regression, or ridge for
-            numbers.
-        entities: The largest number of entities to measure, at least 2. Of more, a random sample is drawn.
-        seed: The seed of the sample, the folds and the resampling, in [0, 2³¹).
-
-    Raises:
-        ConfigError: If `entities` is below 2, or the seed is not in [0, 2^31).
-
-    Example:
-        >>> InfluenceOptions(entities=500).folds
-        5
-    """
-
-    key: str | None = None
-    group: str | None = None
-    task: str | None = None
-    folds: int = EvaluationOptions.folds
-    model: str | None = None
-    entities: int = 2000
-    seed: int = EvaluationOptions.seed
-
-    def __post_init__(self) -> None:
-        check_seed("seed", self.seed, 31)
-        at_least("entities", self.entities, 2)
 
 
 @accepts(InfluenceOptions, Cuts, TableFormat)

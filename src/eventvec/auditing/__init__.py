@@ -3,14 +3,23 @@
 ::
 
     privacy_audit  `audit`: all three questions on one run and its events
+    audit_options  its options
     attributes     which protected columns can be read from the vectors
     linkage        whether two parts of one history can be matched across files
     membership     whether it shows that somebody was in the training data
     findings       the answers in words, the verdict, and what a reader must know besides
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from eventvec.auditing.privacy_audit import audit
+from eventvec.first_use import import_at_first_use
 
-__all__ = ["audit"]
+if TYPE_CHECKING:
+    from eventvec.auditing.privacy_audit import audit as audit
+
+import_at_first_use(
+    __name__,
+    {
+        "eventvec.auditing.privacy_audit": "audit",
+    },
+)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from eventvec.answers import Answer
 from eventvec.auditing.attributes import attribute_findings
+from eventvec.auditing.audit_options import AuditOptions
 from eventvec.auditing.findings import Row, answer
 from eventvec.auditing.linkage import linkage_finding
 from eventvec.auditing.membership import membership_findings
 from eventvec.dataset import Dataset, check_entities
 from eventvec.errors import ConfigError, no_column, shown
-from eventvec.options import check_seed
+from eventvec.options import accepts, gather
 from eventvec.runs import Run, check_run
 from eventvec.tables.sources import Tabular, columns_of
 
@@ -19,16 +21,14 @@ LEVEL = 0.05
 """The false-alarm rate of the audit, for each of the three questions."""
 
 
+@accepts(AuditOptions)
 def audit(
     run: Run,
     events: Dataset | Tabular,
     protected: Tabular | None = None,
-    columns: Sequence[str] | None = None,
     *,
-    models: Sequence[str] | None = None,
-    folds: int = 5,
-    seed: int = 0,
     progress: Callable[[int, int, str], None] | None = None,
+    **options: Any,
 ) -> Answer:
     """Return what the vectors of a run reveal: protected columns, whose two files are, and who was trained on.
 
@@ -48,11 +48,8 @@ def audit(
         run: The run.
         events: The events of its entities, held-out ones included, as `Run.read` takes them.
         protected: A table with the key and protected columns, such as age or sex. Without it, attributes are left out.
-        columns: The protected columns; by default all but the key.
-        models: The models that predict them, see `EvaluationOptions`; the first that verdicts are about is shown.
-        folds: The number of folds of the cross-validation.
-        seed: The seed of everything random.
         progress: Called with the number of questions that are done, of all questions, and what comes next.
+        options: The fields of `AuditOptions` (columns, models, folds, seed).
 
     Returns:
         An answer with a row for each column and attack: the `question` (`attribute`, `linkage` or `membership`), the
@@ -81,12 +78,12 @@ def audit(
         ('old', 'yes')
     """
     check_run(run)
-    check_seed("seed", seed)
-    if columns is not None and protected is None:
+    chosen = gather(options, AuditOptions)
+    if chosen.columns is not None and protected is None:
         raise ConfigError("columns are named without the table that has them; give it: protected= (--protected)")
     data = run.read(events)
     check_entities(data)
-    names = [] if protected is None else _columns(protected, columns, data.schema.key_out)
+    names = [] if protected is None else _columns(protected, chosen.columns, data.schema.key_out)
     steps = ["embedding", "attributes", "linkage", "membership"]
 
     def step(done: int) -> None:
@@ -99,17 +96,19 @@ def audit(
     notes: list[str] = list(data.notes)
     step(1)
     if protected is not None:
-        some, more = attribute_findings(z, data, protected, names, models=models, folds=folds, seed=seed, level=LEVEL)
+        some, more = attribute_findings(
+            z, data, protected, names, models=chosen.models, folds=chosen.folds, seed=chosen.seed, level=LEVEL
+        )
         findings, notes = findings + some, notes + more
     step(2)
-    findings.append(linkage_finding(run.encoder, data.sequences, data.schema, seed=seed, level=LEVEL))
+    findings.append(linkage_finding(run.encoder, data.sequences, data.schema, seed=chosen.seed, level=LEVEL))
     step(3)
-    some, more = membership_findings(run, z, data, seed=seed, level=LEVEL)
+    some, more = membership_findings(run, z, data, seed=chosen.seed, level=LEVEL)
     step(4)
     if run.beside:
         parts = " and ".join(run.beside)
         notes.append(f"The vectors have parts beside the learned one ({parts}), which repeat features of the events.")
-    facts = {"run": run.id, "entities": len(data), "events": data.sequences.total, "level": LEVEL, "seed": seed}
+    facts = {"run": run.id, "entities": len(data), "events": data.sequences.total, "level": LEVEL, "seed": chosen.seed}
     return answer(findings + some, facts, tuple(dict.fromkeys(notes + more)))
 
 

@@ -11,11 +11,12 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
-from eventvec import distributed, interrupts
+from eventvec import interrupts
 from eventvec.cli import terminal
 from eventvec.cli.arguments import HEADINGS, Command, Commands
 from eventvec.cli.parameters import WRITTEN, not_empty
 from eventvec.errors import ConfigError, EventvecError
+from eventvec.torchrun import launched, local_rank
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,7 +44,7 @@ def command(function: Callable[P, R]) -> Callable[P, R]:
     """
 
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
-        if distributed.launched() and function.__name__ != "fit":
+        if launched() and function.__name__ != "fit":
             raise ConfigError(
                 f"torchrun starts several processes, which only fit can use; run {function.__name__} without it"
             )
@@ -56,13 +57,15 @@ def command(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        if not distributed.launched() or distributed.local_rank() == 0:
+        if not launched() or local_rank() == 0:
             return called(*args, **kwargs)
         try:
             with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
                 return called(*args, **kwargs)
         except (EventvecError, OSError) as error:
-            if distributed.only_here(error):
+            from eventvec.distributed import only_here
+
+            if only_here(error):
                 raise
             raise typer.Exit(1) from error
 

@@ -12,19 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
-from eventvec import (
-    config,
-    distributed,
-    evaluation,
-    predicting,
-    reporting,
-    tables,
-    training,
-    updating,
-)
+from eventvec import engines, evaluation, part_names, predicting, reporting, searching, tables, training, updating
 from eventvec.cli import terminal
 from eventvec.cli.application import Output, Overwrite, RunFolder, command
-from eventvec.cli.doctor import examine
+from eventvec.cli.doctor import show_machine
 from eventvec.cli.event_inputs import counts, on_device, to_learn, to_score
 from eventvec.cli.on_engines import embed_on_engine, is_on_engine, update_on_engine
 from eventvec.cli.parameters import (
@@ -40,27 +31,17 @@ from eventvec.cli.parameters import (
     not_empty,
     takes,
 )
-from eventvec.cli.predictors import fit_labels, predict_labels
 from eventvec.cli.recording import recording
-from eventvec.embedding import choose_device
-from eventvec.encoders import ENCODERS
-from eventvec.engines import EngineOptions, forget_in_shards
+from eventvec.engines.job import EngineOptions
 from eventvec.errors import ConfigError, printable
-from eventvec.evaluation import EvaluationOptions, LabelOptions
-from eventvec.methods import METHODS
-from eventvec.methods.declarations import declared
+from eventvec.evaluation.evaluation_options import EvaluationOptions, LabelOptions
 from eventvec.options import gather, those_of
-from eventvec.runs.run_files import is_predictor, read_info
-from eventvec.searching import Index, read_index
-from eventvec.tables import mapped
 from eventvec.tables.addresses import address_of, public_name
-from eventvec.tables.label_times import LabelTime
-from eventvec.tables.read_options import GROUPS, Columns, Cuts, HoldOut, StaticColumns, Storage, TableFormat
-from eventvec.training import FitOptions
-from eventvec.training.kept_weights import far_from_best
+from eventvec.tables.read_options import GROUPS, Columns, Cuts, HoldOut, LabelTime, StaticColumns, Storage, TableFormat
+from eventvec.toml_tables import Table, change, read_config
+from eventvec.training.fit_options import FitOptions
 from eventvec.training.progress_bars import bar
-from eventvec.training.setup import parent_run, settings
-from eventvec.updating import UpdateOptions
+from eventvec.updating.update_options import UpdateOptions
 
 
 @command
@@ -99,8 +80,8 @@ def fit(
     config_: Annotated[Path | None, typer.Argument(metavar="[CONFIG.toml]", help="Configuration of the run.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Change an option: method.margin=0.3")] = None,
     events: Annotated[str | None, typer.Option(callback=event_tables, help=FILES)] = None,
-    method: Annotated[str | None, typer.Option(help=f"One of: {', '.join(METHODS)}.")] = None,
-    encoder: Annotated[str | None, typer.Option(help=f"One of: {', '.join(ENCODERS)}.")] = None,
+    method: Annotated[str | None, typer.Option(help=f"One of: {', '.join(part_names.METHODS)}.")] = None,
+    encoder: Annotated[str | None, typer.Option(help=f"One of: {', '.join(part_names.ENCODERS)}.")] = None,
     from_: Annotated[
         str | None, typer.Option("--from", callback=not_empty, help="Run whose trained encoder is trained further.")
     ] = None,
@@ -144,16 +125,17 @@ def fit(
     if labels is not None or label is not None or any(learning.values()):
         networks = {"method": method, "encoder": encoder, "from": from_, "set": set_ or None, "config": config_}
         others = {"tensorboard": tensorboard, "mlflow": mlflow, "resume": resume or None, "dry_run": dry_run or None}
+        from eventvec.cli.predictors import fit_labels
+
         fit_labels(events, labels, label, out_, {**options, **networks, **others}, learning, json_)
         return
-    changes: config.Table = {
+    changes: Table = {
         "method": {"name": method, "label_time": options.get("label_time")},
         "fit": those_of(options, FitOptions),
         "data": {"path": events, **those_of(options, *GROUPS)},
         "encoder": {"name": encoder, "from": from_},
     }
-    place = choose_device(device)
-    tables_ = config.read_config(config_, set_ or ()) if config_ else config.change({}, set_ or ())
+    tables_ = read_config(config_, set_ or ()) if config_ else change({}, set_ or ())
     for name, table in changes.items():
         if present := {option: value for option, value in table.items() if value is not None}:
             tables_[name] = {**tables_.get(name, {}), **present}
@@ -161,6 +143,14 @@ def fit(
         raise ConfigError("name the events to learn from: --events FILE --key COLUMN --time COLUMN, or a CONFIG.toml")
     if out_ is None and not dry_run:
         raise ConfigError("name the run folder to write: --out FOLDER")
+    from eventvec import distributed
+    from eventvec.embedding import choose_device
+    from eventvec.methods.declarations import declared
+    from eventvec.parts import load_installed
+    from eventvec.training.setup import parent_run, settings
+
+    place = choose_device(device)
+    load_installed()
     if out_ is not None and not dry_run:
         tables.check_place(out_)
     training_options = gather(tables_.get("fit", {}), FitOptions)
@@ -248,12 +238,14 @@ def update(
 
     To delete an entity: `eventvec update run --state state.db --forget KEY`
     """
-    followed = {path: read_index(path) for path in index or ()}
+    followed = {path: searching.read_index(path) for path in index or ()}
     if forget is not None and events is None and output is None:
         for path, each in followed.items():
             if each.has(forget):
                 each.forget(forget).save(path)
-        delete = forget_in_shards if state.is_dir() else updating.forget
+        from eventvec.runs.run_files import read_info
+
+        delete = engines.forget_in_shards if state.is_dir() else updating.forget
         delete(state, forget, read_info(run)["id"])
         terminal.show({"state": str(state), "forgotten": 1}, json_)
         return
@@ -269,7 +261,7 @@ def update(
     tables.check_output(output, [run, events, state, *followed, options.get("history")], overwrite=overwrite)
     trained = on_device(run, device)
     for each in followed.values():
-        if isinstance(each, Index):
+        if isinstance(each, searching.Index):
             each.check_run(trained.id)
     with bar("updating"):
         updated = updating.update(trained, events, state, **options)
@@ -313,6 +305,10 @@ def predict(
     A run of a targeted method, such as cresp or cnp, predicts observations at the places of a table, which has the
     columns of the covariates: `eventvec predict run events.parquet --at places.parquet -o predictions.parquet`
     """
+    from eventvec.cli.predictors import predict_labels
+    from eventvec.runs.run_files import is_predictor
+    from eventvec.training.kept_weights import far_from_best
+
     options |= {} if static is None else {"static": static}
     if is_predictor(run):
         beside = {"at": at, "labels": labels, "features": named_tables(features) or None}
@@ -430,8 +426,10 @@ def doctor(
     Example: `eventvec doctor`
     """
     if store is None:
-        terminal.show(examine(), json_)
+        show_machine(json_)
         return
+    from eventvec.tables import mapped
+
     with bar("verifying"):
         verified = mapped.verify(store)
     sentence = f"{store} holds what its build wrote: {verified['files']:,} files, {verified['bytes']:,} bytes"

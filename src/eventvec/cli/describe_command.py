@@ -5,17 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import polars as pl
 import typer
 
 from eventvec import describing, searching, tables
-from eventvec.answers import Answer
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, command
-from eventvec.cli.parameters import EventsArgument, Json, not_empty, takes
+from eventvec.cli.parameters import EventsArgument, Json, given, not_empty, takes
 from eventvec.errors import ConfigError, DataError, listed
 from eventvec.tables.read_options import Columns, TableFormat
-from eventvec.tables.sources import columns_of, open_source
 from eventvec.training.progress_bars import bar
 
 SHOWN = 3
@@ -23,7 +20,7 @@ SHOWN = 3
 
 
 @command
-@takes((describing.describe, ("most",)), (searching.SentenceIndex.of, ("backbone",)), Columns, TableFormat)
+@takes(Columns, TableFormat)
 def describe(
     events: EventsArgument,
     names: Annotated[
@@ -35,6 +32,15 @@ def describe(
     ] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Parquet file for the sentences.")] = None,
     save: Annotated[Path | None, typer.Option(help="Write an index to this file, for `search --text`.")] = None,
+    most: Annotated[int | None, typer.Option(help="The largest number of sentences of a history. Default: 30.")] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(
+            callback=not_empty,
+            help="The language model that compares words in a search; auto takes all-MiniLM-L6-v2 if it is installed, "
+            "and matches the words themselves if not. Default: auto.",
+        ),
+    ] = None,
     refresh: Annotated[
         Path | None, typer.Option(help="Index in which these entities get sentences about these, all of their events.")
     ] = None,
@@ -49,16 +55,19 @@ def describe(
     To find histories by words: `eventvec describe events.parquet --key card --time when --save cards.sentences`, then
     `eventvec search cards.sentences --text "a long silence, then many purchases at night"`
     """
+    import polars as pl
+
+    from eventvec.answers import Answer
+
     for place in (output, save):
         if place is not None:
             tables.check_output(place, [events, names, refresh], overwrite=overwrite)
     if refresh is not None:
-        if any((names, numbered, output, save, options)):
+        if any((names, numbered, output, save, most is not None, backbone, options)):
             raise ConfigError("--refresh takes columns and words from the index; give the events and --refresh alone")
         _refresh(refresh, events, json_)
         return
-    of_index = {name: options.pop(name) for name in ("backbone",) if name in options}
-    of_table = {name: options.pop(name) for name in ("most",) if name in options}
+    of_index, of_table = given(backbone=backbone), given(most=most)
     if of_index and save is None:
         raise ConfigError("--backbone compares words in a search; give --save FILE for an index")
     if numbered and names is not None:
@@ -104,6 +113,10 @@ def _words(names: str | None) -> dict[str, str]:
     """Return the words of a table for codes and names of columns."""
     if names is None:
         return {}
+    import polars as pl
+
+    from eventvec.tables.sources import columns_of, open_source
+
     if not {"code", "name"} <= set(columns_of(names)):
         raise DataError(f"--names has the columns {listed(columns_of(names))}; it needs code and name")
     table = pl.DataFrame(open_source(names).load(["code", "name"])).cast(pl.String).drop_nulls()

@@ -6,13 +6,8 @@ import importlib.util
 import os
 from typing import Any
 
-import polars as pl
-import torch
-
-from eventvec import runs, tables
-from eventvec.precision import cpu_has_bfloat16, onednn_agrees
-from eventvec.threads import VARIABLE
-from eventvec.training import fit
+from eventvec import runs, tables, training
+from eventvec.cli import terminal
 
 EXTRAS = {
     "eval": ["lightgbm"],
@@ -34,12 +29,21 @@ EXTRAS = {
 """The modules that each extra installs."""
 
 
-def examine() -> dict[str, Any]:
-    """Return the entries that `eventvec doctor` shows.
+def show_machine(json_: bool) -> None:
+    """Print what is installed, which needs no torch, and then what this machine has; as JSON, all at once."""
+    if json_:
+        terminal.show({**installed(), **machine()}, json_)
+        return
+    terminal.show(installed(), json_)
+    terminal.show(machine(), json_)
+
+
+def installed() -> dict[str, str]:
+    """Return the versions of the libraries, and which extras are there.
 
     Example:
-        >>> examine()["a model trains here"][:6]
-        'yes, o'
+        >>> installed()["extra text"] in ("installed", "pip install 'eventvec[text]'")
+        True
     """
     extras = {
         extra: all(importlib.util.find_spec(module) is not None for module in modules)
@@ -48,9 +52,24 @@ def examine() -> dict[str, Any]:
     return {
         **{f"version of {name}": number for name, number in runs.versions().items()},
         **{
-            f"extra {name}": "installed" if installed else f"pip install 'eventvec[{name}]'"
-            for name, installed in extras.items()
+            f"extra {name}": "installed" if is_there else f"pip install 'eventvec[{name}]'"
+            for name, is_there in extras.items()
         },
+    }
+
+
+def machine() -> dict[str, Any]:
+    """Return the devices and threads of this machine, how it computes, and whether a model trains here.
+
+    Example:
+        >>> machine()["a model trains here"][:6]
+        'yes, o'
+    """
+    import torch
+
+    from eventvec.precision import cpu_has_bfloat16, onednn_agrees
+
+    return {
         "devices": ", ".join(["cpu", *(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))]),
         "threads": _threads(),
         "fast float32 products": onednn_agrees(),
@@ -61,6 +80,10 @@ def examine() -> dict[str, Any]:
 
 def _threads() -> str:
     """Return how many threads `fit` and `embed` use."""
+    import torch
+
+    from eventvec.threads import VARIABLE
+
     count = torch.get_num_threads()
     if VARIABLE in os.environ:
         return f"{count}, by {VARIABLE}"
@@ -69,7 +92,9 @@ def _threads() -> str:
 
 def _trains() -> str:
     """Train a small model for a step, and return a sentence with its device."""
+    import polars as pl
+
     events = pl.DataFrame({"id": [0, 0, 1, 1], "t": [0, 1, 0, 1], "v": [0.0, 1.0, 2.0, 3.0]})
     data = tables.read(events, key="id", time="t", numeric=["v"])
-    run = fit({"method": {"name": "ocp"}, "encoder": {"name": "gru", "dim": 4}}, data, device="auto", epochs=1)
+    run = training.fit({"method": {"name": "ocp"}, "encoder": {"name": "gru", "dim": 4}}, data, device="auto", epochs=1)
     return f"yes, on {next(run.method.parameters()).device.type}"

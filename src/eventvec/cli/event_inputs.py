@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from eventvec import config, runs, tables
+from eventvec import runs, tables
 from eventvec.cli import terminal
-from eventvec.dataset import Dataset, repeated
-from eventvec.embedding import choose_device
 from eventvec.errors import ConfigError, nearest
 from eventvec.options import option_types, those_of
 from eventvec.schema import Schema
-from eventvec.tables import Embeddings, Fitting
-from eventvec.tables.read_options import GROUPS, StaticColumns
+from eventvec.tables.read_options import GROUPS, Fitting, StaticColumns
 from eventvec.training.progress_bars import bar
+
+if TYPE_CHECKING:
+    from eventvec.dataset import Dataset
+    from eventvec.tables import Embeddings
 
 
 def to_learn(table: Mapping[str, Any], seed: int, schema: Schema | None) -> Dataset:
@@ -25,6 +26,8 @@ def to_learn(table: Mapping[str, Any], seed: int, schema: Schema | None) -> Data
         seed: The seed of the hold-out set if the table has none.
         schema: The schema of the run whose encoder is trained further. Static columns that it lacks are fitted here.
     """
+    from eventvec import config
+
     known = {"path", *(name for group in GROUPS for name in option_types(group))}
     for name in table:
         if name not in known:
@@ -45,6 +48,8 @@ def to_learn(table: Mapping[str, Any], seed: int, schema: Schema | None) -> Data
 
 def counts(data: Dataset | Embeddings) -> dict[str, int]:
     """Return the number of entities, and of rows if entities have several, cut at several times."""
+    from eventvec.dataset import repeated
+
     entities = len(data) - (0 if data.moments is None else repeated(data.keys))
     return {"entities": entities} if entities == len(data) else {"entities": entities, "rows": len(data)}
 
@@ -73,6 +78,8 @@ def to_score(
 
 def on_device(run: Path | str, device: str) -> runs.Run:
     """Return a run on a device; a device that is not there is refused first."""
+    from eventvec.embedding import choose_device
+
     place = choose_device(device)
     trained = runs.load(run)
     trained.method.to(place)

@@ -11,17 +11,25 @@ from eventvec import runs, tables
 from eventvec.cli import terminal
 from eventvec.cli.application import Output, Overwrite, command
 from eventvec.cli.event_inputs import counts
-from eventvec.cli.parameters import EventsArgument, Json, takes
+from eventvec.cli.parameters import EventsArgument, Json, given, not_empty, split_names, takes
 from eventvec.tables.addresses import public_name
 from eventvec.tables.read_options import Columns, Cuts, Storage, TableFormat
 from eventvec.training.progress_bars import bar
 
 
 @command
-@takes((runs.features, ("parts",)), Columns, TableFormat, Cuts, Storage)
+@takes(Columns, TableFormat, Cuts, Storage)
 def features(
     events: EventsArgument,
     output: Output,
+    parts: Annotated[
+        str | None,
+        typer.Option(
+            callback=not_empty,
+            help="The features: handcrafted, aggregates, timing, codes or convolutions, one or several of them. "
+            "Separated by commas, like a,b,c.",
+        ),
+    ] = None,
     run: Annotated[
         Path | None, typer.Option(help="Run of an earlier table (--out), whose columns the table gets.")
     ] = None,
@@ -39,9 +47,10 @@ def features(
 
     Tomorrow: `eventvec features events.parquet --run features-run -o features.parquet`
     """
+    chosen = given(parts=None if parts is None else split_names(parts))
     tables.check_output(output, [events, run, options.get("cutoffs")], overwrite=overwrite)
     with bar("computing") as tick:
-        z = runs.features(events, run=run, out=out_, progress=tick, **options)
+        z = runs.features(events, run=run, out=out_, progress=tick, **chosen, **options)
     terminal.notes(z.metadata["notes"])
     tables.write(output, z, overwrite=overwrite)
     run_folder = {} if out_ is None else {"run": str(out_)}

@@ -11,11 +11,9 @@ from eventvec import tables
 from eventvec.cli import terminal
 from eventvec.cli.application import Output, Overwrite, command
 from eventvec.cli.parameters import EventsArgument, Json, not_empty, takes
-from eventvec.labels.conditions import split_conditions
-from eventvec.labels.horizons import FutureOptions, future_labels
+from eventvec.labels.future_options import FutureOptions
 from eventvec.options import option_types
 from eventvec.tables.addresses import public_name
-from eventvec.tables.outputs import MARK
 from eventvec.tables.read_options import Columns, Storage, TableFormat
 from eventvec.training.progress_bars import bar
 
@@ -51,6 +49,10 @@ def labels(
     What each card spends on tea in a month: `eventvec labels events.parquet --key card --time when --every 1mo
     --horizon 1mo --label sum:paid --where shop=tea -o labels.parquet`
     """
+    from eventvec.labels.conditions import split_conditions
+    from eventvec.labels.horizons import future_labels
+    from eventvec.tables.outputs import MARK
+
     tables.check_output(output, [events], overwrite=overwrite)
     conditions = split_conditions(where or ())
     compared = [name for name, values in conditions.items() if any(value[0] in "<>" for value in values)]

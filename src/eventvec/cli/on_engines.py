@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from eventvec import engines
 from eventvec.cli import terminal
-from eventvec.engines import EngineOptions, Shards, embed_shards, update_shards
+from eventvec.engines.job import EngineOptions
 from eventvec.errors import ConfigError
 from eventvec.options import those_of
 from eventvec.training.progress_bars import bar
+
+if TYPE_CHECKING:
+    from eventvec.engines import Shards
 
 NOTES = 5
 """The number of notes that are shown; all are in the manifest."""
@@ -30,7 +34,7 @@ def embed_on_engine(run: Path, events: Any, output: str, options: Mapping[str, A
     if "store" in options:
         raise ConfigError("--store is for events that one process reads; an engine divides them itself: leave it out")
     with bar("embedding") as tick:
-        shards = embed_shards(run, events, output, progress=tick, **options)
+        shards = engines.embed_shards(run, events, output, progress=tick, **options)
     _show(shards, {}, as_json)
 
 
@@ -39,7 +43,7 @@ def update_on_engine(
 ) -> None:
     """Write fresh embeddings into a folder of shards, and show what was written."""
     with bar("updating") as tick:
-        shards = update_shards(run, events, state, output, progress=tick, **options)
+        shards = engines.update_shards(run, events, state, output, progress=tick, **options)
     _show(shards, {"new": shards.new, "late": shards.late}, as_json)
 
 

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from eventvec import attribution, auditing, comparing, reporting, shift, tables
-from eventvec.answers import Answer
+from eventvec import attribution, auditing, comparing, reporting, runs, shift, tables
+from eventvec.auditing.audit_options import AuditOptions
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, RunFolder, command
 from eventvec.cli.event_inputs import on_device, read_events
-from eventvec.cli.parameters import Device, EventsArgument, Full, Json, event_tables, not_empty, takes
+from eventvec.cli.parameters import Device, EventsArgument, Full, Json, event_tables, given, not_empty, takes
+from eventvec.comparing.compare_options import CompareOptions
 from eventvec.errors import ConfigError
-from eventvec.evaluation import EvaluationOptions, LabelOptions
+from eventvec.evaluation.evaluation_options import EvaluationOptions, LabelOptions
 from eventvec.options import those_of
-from eventvec.runs import load
-from eventvec.shift import DriftOptions
-from eventvec.tables.label_times import LabelTime
-from eventvec.tables.read_options import Columns, Cuts, Storage, TableFormat
+from eventvec.shift.drift_options import DriftOptions
+from eventvec.tables.read_options import Columns, Cuts, LabelTime, Storage, TableFormat
 from eventvec.training.progress_bars import bar
+
+if TYPE_CHECKING:
+    from eventvec.answers import Answer
 
 DIFFERENT = 3
 """The exit code of `drift --fail` if the periods differ."""
@@ -39,7 +41,7 @@ def _show(result: Answer, output: Path | None, overwrite: bool, full: bool, json
 
 
 @command
-@takes((auditing.audit, ("columns", "models", "folds", "seed")))
+@takes(AuditOptions)
 def audit(
     run: RunFolder,
     events: EventsArgument,
@@ -58,7 +60,7 @@ def audit(
     """
     if output is not None:
         tables.check_output(output, [run, events, protected], overwrite=overwrite)
-    trained = load(run)
+    trained = runs.load(run)
     with bar("auditing") as tick:
         result = auditing.audit(trained, events, protected, progress=tick, **options)
     _show(result, output, overwrite, full, json_)
@@ -70,7 +72,7 @@ def audit(
     FORMAT,
     (Cuts, ("until",)),
     Storage,
-    (comparing.compare, ("methods", "encoders", "time_budget", "epochs", "folds", "models", "seed", "resume")),
+    CompareOptions,
     LabelTime,
 )
 def compare(
@@ -110,7 +112,7 @@ def compare(
         with bar("reading"):
             data = tables.read(events, **reading)
     with bar("comparing") as tick:
-        chosen = those_of(options, comparing.compare)
+        chosen = those_of(options, CompareOptions, LabelTime)
         result = comparing.compare(data, labels, label, out=out_, runs=run or None, progress=tick, **chosen)
     _show(result, output, overwrite, full, json_)
 
@@ -153,7 +155,6 @@ def drift(
     LabelOptions,
     (EvaluationOptions, ("task", "folds", "fractions", "seed", "models")),
     TableFormat,
-    (reporting.report, ("title", "map_seed")),
 )
 def report(
     run: RunFolder,
@@ -168,6 +169,10 @@ def report(
         str | None, typer.Option(callback=not_empty, help="Table with the key; its columns colour the map.")
     ] = None,
     label: Annotated[list[str] | None, typer.Option(help="Column of LABELS to evaluate; may be repeated.")] = None,
+    title: Annotated[str | None, typer.Option(callback=not_empty, help="The title of the page.")] = None,
+    map_seed: Annotated[
+        int | None, typer.Option(help="Seed of the map and of the entities that are drawn as examples. Default: 0.")
+    ] = None,
     drivers: Annotated[
         bool, typer.Option("--drivers", help="Show what drives the score of the first label; needs the events.")
     ] = False,
@@ -200,7 +205,8 @@ def report(
             label=label or (),
             drivers=driving,
             progress=tick,
-            **those_of(options, reporting.report),
+            **given(title=title, map_seed=map_seed),
+            **those_of(options, LabelOptions, EvaluationOptions),
         )
     result.write(output, overwrite=overwrite)
     terminal.answer(

@@ -1,4 +1,4 @@
-"""Options of Python functions as options of the command line: their names, types, defaults and help."""
+"""Dataclasses of options as options of the command line: their names, types, defaults and help."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 from eventvec.errors import ConfigError
 from eventvec.options import descriptions, option_types
 from eventvec.tables.addresses import features_name
-from eventvec.tables.label_times import DECLINED
+from eventvec.tables.read_options import DECLINED
 
 FILES = "Events: Parquet file, folder, glob, CSV, or postgresql://…#table; several tables as cards=CARDS,app=APP."
 WRITTEN = "Parquet file to write, or a table: duckdb:///path.db#table, postgresql://…#table, delta:///folder."
@@ -63,17 +63,17 @@ FeatureTables = Annotated[
 EventsArgument = Annotated[str, typer.Argument(metavar="EVENTS", callback=event_tables, help=FILES)]
 
 
-def takes(*kinds: Callable[..., Any] | tuple[Callable[..., Any], Sequence[str]]) -> Callable[[F], F]:
-    """Return a decorator that adds fields of dataclasses and arguments of functions to a command with `**options`.
+def takes(*kinds: type[Any] | tuple[type[Any], Sequence[str]]) -> Callable[[F], F]:
+    """Return a decorator that adds fields of dataclasses to a command with `**options`.
 
-    The help of an option is the first sentence about it in the docstring of the dataclass or function. The command gets
-    the options that were given, in their types there. On the command line, the parts of a list are separated by commas,
-    and a time budget is given as 120s, 10m or 2h. Options of other types, such as mappings, are not added.
+    The help of an option is the first sentence about it in the docstring of the dataclass. The command gets the options
+    that were given, in their types there. On the command line, the parts of a list are separated by commas, and a time
+    budget is given as 120s, 10m or 2h. Options of other types, such as mappings, are not added.
 
     Args:
-        kinds: Dataclasses or functions, or pairs of one and the names of the fields or arguments to add.
+        kinds: Dataclasses, or pairs of one and the names of the fields to add.
     """
-    added: dict[str, tuple[Callable[..., Any], Any, Any]] = {}
+    added: dict[str, tuple[type[Any], Any, Any]] = {}
     for kind in kinds:
         source, names = kind if isinstance(kind, tuple) else (kind, None)
         added |= {
@@ -103,6 +103,11 @@ def takes(*kinds: Callable[..., Any] | tuple[Callable[..., Any], Sequence[str]])
         return command  # type: ignore[return-value]
 
     return decorate
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """Return the options that were given, which are those that are not None."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def split_names(text: str) -> list[str]:
@@ -142,8 +147,8 @@ def _text_type(name: str, hint: Any) -> type[Any] | None:
     return next((kind for kind in (bool, int, float) if members == (kind,)), None)
 
 
-def _parameter(source: Callable[..., Any], name: str, hint: Any, default: Any) -> inspect.Parameter:
-    """Return the parameter of a command for a field of a dataclass or an argument of a function."""
+def _parameter(source: type[Any], name: str, hint: Any, default: Any) -> inspect.Parameter:
+    """Return the parameter of a command for a field of a dataclass."""
     kind, members = _text_type(name, hint), _members(hint)
     text = descriptions(source)[name].partition(". ")[0].rstrip(".") + "."
     choices = [str(choice) for member in members if get_origin(member) is Literal for choice in get_args(member)]

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from eventvec import attribution, exporting, runs, searching, tables
-from eventvec.attribution import InfluenceOptions
+from eventvec import attribution, runs, searching, tables
+from eventvec.attribution.influence_options import InfluenceOptions
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, RunFolder, command
 from eventvec.cli.event_inputs import on_device, read_events
-from eventvec.cli.parameters import FILES, Device, EventsArgument, Full, Json, event_tables, not_empty, takes
+from eventvec.cli.parameters import FILES, Device, EventsArgument, Full, Json, event_tables, given, not_empty, takes
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.files import write_text
 from eventvec.options import those_of
@@ -42,9 +42,11 @@ def card(
         raise ConfigError("give -o FILE or --save, not both; without them the card is printed")
     if output is not None:
         tables.check_output(output, [run, events, *(evaluations or ())], overwrite=overwrite)
-    trained = runs.load(run)
-    data = None if events is None else read_events(trained, events, {})
-    text = runs.card(trained, evaluations or (), events=data, save=save)
+    if events is None:
+        text = runs.card(run, evaluations or (), save=save)
+    else:
+        trained = runs.load(run)
+        text = runs.card(trained, evaluations or (), events=read_events(trained, events, {}), save=save)
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
         write_text(output, text)
@@ -66,6 +68,8 @@ def export(
 
     Example: `eventvec export run -o encoder.onnx`
     """
+    from eventvec import exporting
+
     about = exporting.to_onnx(runs.load(run), output, states=states, overwrite=overwrite)
     rows = {
         "file": str(output),
@@ -114,7 +118,6 @@ def influence(
 
 
 @command
-@takes((searching.search, ("count",)))
 def search(
     index: Annotated[
         Path, typer.Argument(metavar="INDEX", help="Embeddings that `embed` wrote, or an index, of `describe` too.")
@@ -137,6 +140,10 @@ def search(
     events: Annotated[
         str | None, typer.Option(callback=event_tables, help=f"To show each hit's history. {FILES}")
     ] = None,
+    count: Annotated[
+        int | None,
+        typer.Option(help="How many hits to return, at least 1; fewer if no more entities are searched. Default: 10."),
+    ] = None,
     save: Annotated[Path | None, typer.Option(help="Write the index to this file.")] = None,
     approximate: Annotated[
         bool, typer.Option("--approximate", help="Make the index approximate, for millions of vectors; needs faiss.")
@@ -145,7 +152,6 @@ def search(
     overwrite: Overwrite = False,
     full: Full = False,
     json_: Json = False,
-    **options: Any,
 ) -> None:
     """Find the entities that are most like that of a key, like a history, or as words say.
 
@@ -176,7 +182,7 @@ def search(
     trained = None if run is None else runs.load(run)
     with bar("searching"):
         hits = searching.search(
-            searched, key=key, history=history, text=text, run=trained, among=among, events=events, **options
+            searched, key=key, history=history, text=text, run=trained, among=among, events=events, **given(count=count)
         )
     if save is not None:  # last, so that a search that fails leaves nothing
         searched.save(save, overwrite=overwrite)

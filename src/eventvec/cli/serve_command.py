@@ -12,8 +12,7 @@ from eventvec.cli.application import RunFolder, command
 from eventvec.cli.event_inputs import on_device
 from eventvec.cli.parameters import Device, takes
 from eventvec.options import gather
-from eventvec.serving import ServeOptions
-from eventvec.serving.limits import read_token
+from eventvec.serving.serve_options import ServeOptions
 
 
 @command
@@ -30,6 +29,7 @@ def serve(
 
     For other machines: `--host 0.0.0.0`, with a token in the variable EVENTVEC_TOKEN
     """
+    from eventvec.serving.limits import read_token
     from eventvec.serving.server import serve as serve_run
 
     read_token(gather(options, ServeOptions).host)

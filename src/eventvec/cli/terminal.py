@@ -7,21 +7,21 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import tomli_w
-import torch
 import typer
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from eventvec import interrupts, tables
-from eventvec.answers import Answer
-from eventvec.answers.printing import table
 from eventvec.credentials import without_secrets
-from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, EventvecError
+
+if TYPE_CHECKING:
+    from eventvec.answers import Answer
+    from eventvec.dataset import Dataset
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,7 +60,8 @@ def say_wrong(sentence: str, code: int) -> None:
 
 def _out_of_memory(error: BaseException) -> bool:
     """Return whether an error says that memory is exhausted; on a CPU, torch raises a plain RuntimeError."""
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
+    is_full = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # of torch, if it is there
+    return is_full or "DefaultCPUAllocator" in str(error)
 
 
 def replace_unknown_characters() -> None:
@@ -102,6 +103,8 @@ def show(values: Mapping[str, Any], json_: bool) -> None:
 
 def describe(data: Dataset, settings: Mapping[str, Any], json_: bool) -> None:
     """Print the columns of a data set and the settings of a training run."""
+    from eventvec.answers.printing import table
+
     rows = tables.describe(data)
     if json_:
         typer.echo(json.dumps({"columns": rows, "notes": data.notes, "config": settings}, default=str))

@@ -8,22 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from eventvec import config, tables, tuning
+from eventvec import part_names, tables, tuning
 from eventvec.cli import terminal
 from eventvec.cli.application import command
 from eventvec.cli.page_commands import COLUMNS
 from eventvec.cli.parameters import Device, EventsArgument, Full, Json, not_empty, split_names, takes
-from eventvec.encoders import ENCODERS
 from eventvec.errors import ConfigError
-from eventvec.methods import METHODS
-from eventvec.options import option_types, those_of
-from eventvec.tables.label_times import LabelTime
-from eventvec.tables.read_options import Columns, Cuts, TableFormat
+from eventvec.options import those_of
+from eventvec.tables.read_options import Columns, Cuts, LabelTime, TableFormat
+from eventvec.toml_tables import change
 from eventvec.training.progress_bars import bar
-from eventvec.tuning.space import value_at
-
-SEARCH = ("trials", "time_budget", "epochs", "holdout", "folds", "seed", "resume")
-_DEFAULTS = {name: option_types(tuning.tune)[name][1] for name in ("holdout", "seed")}
+from eventvec.tuning.tune_options import TuneOptions
 
 
 @command
@@ -31,7 +26,7 @@ _DEFAULTS = {name: option_types(tuning.tune)[name][1] for name in ("holdout", "s
     (Columns, (*COLUMNS[1], "known_at")),
     TableFormat,
     (Cuts, ("until",)),
-    (tuning.tune, SEARCH),
+    TuneOptions,
     LabelTime,
 )
 def tune(
@@ -39,8 +34,8 @@ def tune(
     labels: Annotated[str, typer.Argument(metavar="LABELS", callback=not_empty, help="Table with key and label.")],
     label: Annotated[str, typer.Option(help="Column to predict.")],
     out_: Annotated[Path, typer.Option("--out", help="Folder for the plan and the runs.")],
-    method: Annotated[str, typer.Option(help=f"One of: {', '.join(METHODS)}.")] = "coles",
-    encoder: Annotated[str | None, typer.Option(help=f"One of: {', '.join(ENCODERS)}.")] = None,
+    method: Annotated[str, typer.Option(help=f"One of: {', '.join(part_names.METHODS)}.")] = "coles",
+    encoder: Annotated[str | None, typer.Option(help=f"One of: {', '.join(part_names.ENCODERS)}.")] = None,
     setting: Annotated[
         list[str] | None, typer.Option(help="Values to try, encoder.dim=64,256; may be given several times.")
     ] = None,
@@ -55,7 +50,8 @@ def tune(
     """
     values = None if setting is None else _settings(setting)
     tables.check_place(out_)
-    chosen = {**_DEFAULTS, **those_of(options, tuning.tune)}
+    defaults = {"holdout": TuneOptions.holdout, "seed": TuneOptions.seed}
+    chosen = {**defaults, **those_of(options, TuneOptions, LabelTime)}
     reading = those_of(options, Columns, TableFormat, Cuts)
     reading.pop("inclusive", None)  # it is about labels here
     with bar("reading"):
@@ -72,11 +68,13 @@ def tune(
 
 def _settings(texts: Sequence[str]) -> dict[str, Any]:
     """Return the values of each setting from texts such as `encoder.dim=64,256`; words need no quotes."""
+    from eventvec.tuning.space import value_at
+
     values: dict[str, Any] = {}
     for text in texts:
         name, _, listed = text.partition("=")
         if not listed or "." not in name:
             raise ConfigError(f"--setting {text!r} must be a setting and its values, such as encoder.dim=64,256")
-        value = value_at(config.change({}, [f"{name}=[{listed}]"]), name.strip())
+        value = value_at(change({}, [f"{name}=[{listed}]"]), name.strip())
         values[name.strip()] = value if isinstance(value, list) else split_names(listed)
     return values

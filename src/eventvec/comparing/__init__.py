@@ -3,14 +3,23 @@
 ::
 
     side_by_side  `compare`: trains the arms, scores them beside hand-crafted features, and resumes what was killed
+    compare_options  its options
     plans         what `compare` shares with `tune`: labels, a folder with a plan, a budget, progress
     arms          what is compared: methods and encoders by name, tables of a configuration, or runs that exist
     winner        one winner, or those that are level, with intervals that allow for the choice
     compared      the answer: which arm to use, a row for each, and score against cost
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from eventvec.comparing.side_by_side import compare
+from eventvec.first_use import import_at_first_use
 
-__all__ = ["compare"]
+if TYPE_CHECKING:
+    from eventvec.comparing.side_by_side import compare as compare
+
+import_at_first_use(
+    __name__,
+    {
+        "eventvec.comparing.side_by_side": "compare",
+    },
+)

@@ -15,7 +15,8 @@ from eventvec.evaluation import JoinedLabels
 from eventvec.evaluation.joined_labels import join_timed
 from eventvec.files import sweep, write_text
 from eventvec.options import above_zero, at_least
-from eventvec.tables.label_times import LabelTime, labelled_histories
+from eventvec.tables.label_times import labelled_histories
+from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular
 
 Progress = Callable[[int, int, str], None]

@@ -13,6 +13,7 @@ from typing import Any
 from eventvec import tables
 from eventvec.answers import Answer
 from eventvec.comparing.arms import existing, plan
+from eventvec.comparing.compare_options import CompareOptions
 from eventvec.comparing.compared import answer
 from eventvec.comparing.plans import STEPS, Progress, begin, budget, ticker, usable_labels
 from eventvec.config import Table
@@ -23,16 +24,20 @@ from eventvec.evaluation.protocols import choose_protocol
 from eventvec.evaluation.result import TOGETHER, Evaluation
 from eventvec.evaluation.scoring import chosen_models as choose_models
 from eventvec.files import path_only, write_text
-from eventvec.options import check_seed
+from eventvec.options import accepts, gather_all
 from eventvec.runs import Run, load
 from eventvec.runs.run_files import read_info
-from eventvec.tables.label_times import LabelTime, labelled_histories, untimed
+from eventvec.tables.label_times import labelled_histories, untimed
+from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular, kept
 from eventvec.training import fit
 
 Tick = Callable[..., None]
+TRAINING = ("methods", "encoders", "time_budget", "epochs")
+"""The options that are about training, besides `resume`."""
 
 
+@accepts(CompareOptions, LabelTime)
 def compare(
     data: Dataset | Tabular,
     labels: Tabular,
@@ -40,17 +45,8 @@ def compare(
     *,
     out: Path | str | None = None,
     runs: Sequence[Run | Path | str] | Mapping[str, Run | Path | str] | None = None,
-    methods: Sequence[str] | Mapping[str, Mapping[str, Any]] | None = None,
-    encoders: Sequence[str] | None = None,
-    time_budget: float | None = None,
-    epochs: int | None = None,
-    folds: int = 5,
-    models: Sequence[str] | None = None,
-    label_time: str | None = None,
-    inclusive: bool = False,
-    seed: int = 0,
-    resume: bool = False,
     progress: Progress | None = None,
+    **options: Any,
 ) -> Answer:
     """Return which of several methods and encoders, or of several runs, to use: scores in the same folds, and costs.
 
@@ -78,19 +74,10 @@ def compare(
         label: The column to predict.
         out: The folder for the plan and the runs; it is not given for runs that exist.
         runs: Runs, or their folders, to be compared as they are; a mapping gives them names.
-        methods: Names of methods; by default one for each idea, whatever the events are like. They are those of
-            `arms.TRIED`. Tables of a configuration (`method`, `encoder`, `fit`) by the name of the arm are accepted.
-        encoders: Names of encoders, by default gru; each method is trained with each of them.
-        time_budget: The seconds of training of each arm; 60 if `epochs` is not given either.
-        epochs: The epochs of each arm.
-        folds: The number of folds.
-        models: The models that are scored, as for `evaluate`; the first that verdicts are about decides.
-        label_time: The column with the time of each label, as for `evaluate`. Vectors are made from earlier events;
-            training reads all events of the data, without labels.
-        inclusive: Events at the very time of a label are read too.
-        seed: The seed of training and of the folds.
-        resume: Whether a plan that was begun in the folder goes on.
         progress: Called with the steps that are done, all steps, and what is being done.
+        options: The fields of `CompareOptions` (methods, encoders, time_budget, epochs, folds, models, seed, resume)
+            and of `tables.read_options.LabelTime` (label_time, inclusive), as for `evaluate`. Vectors are made from
+            events before the time of a label; training reads all events of the data, without labels.
 
     Returns:
         An answer with a row for each arm and each set of simple features, best first: its `score`, the seconds of its
@@ -115,12 +102,11 @@ def compare(
         >>> sorted(row["arm"] for row in result.rows), result.facts["folds"]
         (['coles', 'handcrafted', 'ocp', 'untrained'], 5)
     """
-    check_seed("seed", seed, 31)
-    time = LabelTime(label_time, inclusive)
-    scoring = {"folds": folds, "models": models, "seed": seed, **vars(time)}
+    chosen, time = gather_all(options, CompareOptions, LabelTime)
+    scoring = {"folds": chosen.folds, "models": chosen.models, "seed": chosen.seed, **vars(time)}
     if runs is not None:
-        given = {"out": out, "methods": methods, "encoders": encoders, "time_budget": time_budget, "epochs": epochs}
-        if unused := [name for name, value in {**given, "resume": resume or None}.items() if value is not None]:
+        given = {"out": out, **{name: vars(chosen)[name] for name in TRAINING}, "resume": chosen.resume or None}
+        if unused := [name for name, value in given.items() if value is not None]:
             raise ConfigError(f"{unused[0]} is about training, and runs are compared as they are; leave it out")
         labels = kept(labels)
         ready = {name: partial(_read, run, data, labels, label, time) for name, run in existing(runs).items()}
@@ -131,16 +117,16 @@ def compare(
     if out is None:
         raise ConfigError("out, the folder for the plan and the runs, is not given; name one: out= (--out)")
     folder = path_only(out)
-    bound, in_words = budget(time_budget, epochs)
-    arms = plan(methods, ("gru",) if encoders is None else encoders)
+    bound, in_words = budget(chosen.time_budget, chosen.epochs)
+    arms = plan(chosen.methods, ("gru",) if chosen.encoders is None else chosen.encoders)
     labels, labelled, joined = usable_labels(labels, label, time, data)
     learned = target(joined.labels, name=label)  # what evaluate would refuse later is refused now
-    choose_models(learned.task, models)
-    choose_protocol(learned, None, None, None, both_sides=False, folds=folds, seed=seed, learned_from=())
-    described = {"fingerprint": data.fingerprint, "arms": arms, "budget": bound, "seed": seed}
-    begin(folder, described, resume, "comparison")
+    choose_models(learned.task, chosen.models)
+    choose_protocol(learned, None, None, None, both_sides=False, folds=chosen.folds, seed=chosen.seed, learned_from=())
+    described = {"fingerprint": data.fingerprint, "arms": arms, "budget": bound, "seed": chosen.seed}
+    begin(folder, described, chosen.resume, "comparison")
     planned = {
-        name: partial(_trained, folder / f"arm-{place:02}", arm, data, labelled, bound, seed)
+        name: partial(_trained, folder / f"arm-{place:02}", arm, data, labelled, bound, chosen.seed)
         for place, (name, arm) in enumerate(arms.items())
     }
     result = _compared(planned, labels, label, scoring, in_words, progress)

@@ -12,6 +12,16 @@
     templates     `TEMPLATES`, all of these functions in order
 """
 
-from eventvec.describing.descriptions import describe
+from typing import TYPE_CHECKING
 
-__all__ = ["describe"]
+from eventvec.first_use import import_at_first_use
+
+if TYPE_CHECKING:
+    from eventvec.describing.descriptions import describe as describe
+
+import_at_first_use(
+    __name__,
+    {
+        "eventvec.describing.descriptions": "describe",
+    },
+)

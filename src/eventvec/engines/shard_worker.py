@@ -33,8 +33,9 @@ from eventvec.tables.paths import files_of, stamp_of
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.shard_folder import ShardRecord, digest_of, file_of
 from eventvec.tables.sources import open_source, read_table
-from eventvec.updating.batches import UpdateOptions, apply_batch
+from eventvec.updating.batches import apply_batch
 from eventvec.updating.store_file import Shard
+from eventvec.updating.update_options import UpdateOptions
 
 
 class Outcome(BaseModel, extra="forbid"):

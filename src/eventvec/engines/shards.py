@@ -32,7 +32,7 @@ from eventvec.tables.paths import files_of, stamp_of
 from eventvec.tables.read_options import Cuts, ReadOptions, TableFormat
 from eventvec.tables.shard_folder import MANIFEST, Manifest, ShardRecord
 from eventvec.tables.sources import open_source
-from eventvec.updating.batches import UpdateOptions
+from eventvec.updating.update_options import UpdateOptions
 
 ENGINES = {"local": run_local, "ray": run_ray, "spark": run_spark}
 PACKAGES = {"ray": "ray", "spark": "pyspark"}

@@ -3,6 +3,7 @@
 ::
 
     on_labels   `evaluate`: embeddings and a table of labels, beside hand-crafted features
+    evaluation_options  the options of both
     scoring     `score_features`: the same models, folds and shares of the labels for each set of features
     fold_scores the scores of each model on each set of features, and on two together, fold by fold
     joined_labels  the join of labels and embeddings by key, which counts every row that does not fit
@@ -29,28 +30,35 @@
 Nothing is chosen by the scores that are shown: weights of models come from inside the training parts.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from eventvec.evaluation.joined_labels import JoinedLabels, join_labels
-from eventvec.evaluation.metrics import METRICS, measure
-from eventvec.evaluation.models import MODELS
-from eventvec.evaluation.on_labels import LabelOptions, evaluate
-from eventvec.evaluation.scoring import EvaluationOptions, Unfinished, score_features
-from eventvec.evaluation.task import target
-from eventvec.methods.retrieval import Retrieval, score_retrieval
+from eventvec.first_use import import_at_first_use
 
-__all__ = [
-    "METRICS",
-    "MODELS",
-    "EvaluationOptions",
-    "JoinedLabels",
-    "LabelOptions",
-    "Retrieval",
-    "Unfinished",
-    "evaluate",
-    "join_labels",
-    "measure",
-    "score_features",
-    "score_retrieval",
-    "target",
-]
+if TYPE_CHECKING:
+    from eventvec.evaluation.evaluation_options import EvaluationOptions as EvaluationOptions
+    from eventvec.evaluation.evaluation_options import LabelOptions as LabelOptions
+    from eventvec.evaluation.joined_labels import JoinedLabels as JoinedLabels
+    from eventvec.evaluation.joined_labels import join_labels as join_labels
+    from eventvec.evaluation.metrics import METRICS as METRICS
+    from eventvec.evaluation.metrics import measure as measure
+    from eventvec.evaluation.models import MODELS as MODELS
+    from eventvec.evaluation.on_labels import evaluate as evaluate
+    from eventvec.evaluation.scoring import Unfinished as Unfinished
+    from eventvec.evaluation.scoring import score_features as score_features
+    from eventvec.evaluation.task import target as target
+    from eventvec.methods.retrieval import Retrieval as Retrieval
+    from eventvec.methods.retrieval import score_retrieval as score_retrieval
+
+import_at_first_use(
+    __name__,
+    {
+        "eventvec.evaluation.evaluation_options": "EvaluationOptions LabelOptions",
+        "eventvec.evaluation.joined_labels": "JoinedLabels join_labels",
+        "eventvec.evaluation.metrics": "METRICS measure",
+        "eventvec.evaluation.models": "MODELS",
+        "eventvec.evaluation.on_labels": "evaluate",
+        "eventvec.evaluation.scoring": "Unfinished score_features",
+        "eventvec.evaluation.task": "target",
+        "eventvec.methods.retrieval": "Retrieval score_retrieval",
+    },
+)

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from eventvec.errors import ConfigError, DataError, refuse_masked, shown
+from eventvec.errors import DataError, refuse_masked, shown
 from eventvec.sequences import Array
 
 LARGEST = 1e100
 """The largest feature or numeric label, by its size: sums of squares of larger ones overflow."""
 LEAST_WEIGHT = 1e-6
 """The smallest weight, relative to the largest; boosted trees and networks compute with seven digits."""
-
-
-def in_range(fractions: Sequence[float]) -> None:
-    """Refuse shares of labels that are empty, outside (0, 1] or repeated."""
-    if isinstance(fractions, str) or not isinstance(fractions, Sequence | np.ndarray):
-        raise ConfigError(f"fractions must be a list of numbers in (0, 1], got {shown(fractions)}")
-    for fraction in fractions:
-        if not isinstance(fraction, int | float | np.number) or not 0 < fraction <= 1:
-            raise ConfigError(f"fractions must be in (0, 1], got {shown(fraction)}")
-    if not len(fractions):
-        raise ConfigError("fractions must hold at least one number in (0, 1], got none")
-    if len(set(fractions)) < len(fractions):
-        raise ConfigError(f"fractions must be distinct, got {', '.join(f'{fraction:g}' for fraction in fractions)}")
 
 
 def array(values: Any, name: str) -> Array:

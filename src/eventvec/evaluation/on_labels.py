@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,11 @@ from eventvec.dataset import Dataset, last_time, repeated
 from eventvec.embedding import encode, with_moment
 from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.handcrafted import Handcrafted
-from eventvec.errors import ConfigError, nearest, printable, shown
+from eventvec.errors import ConfigError, printable, shown
 from eventvec.evaluation.baselines import baselines
 from eventvec.evaluation.caller_features import caller_features
 from eventvec.evaluation.earlier_labels import earlier_labels
+from eventvec.evaluation.evaluation_options import EvaluationOptions, LabelOptions
 from eventvec.evaluation.handcrafted_sets import bounded, feature_texts
 from eventvec.evaluation.joined_labels import join_timed
 from eventvec.evaluation.leaks import (
@@ -29,7 +30,7 @@ from eventvec.evaluation.leaks import (
 from eventvec.evaluation.parallel import Progress
 from eventvec.evaluation.part_sets import is_part, part_sets
 from eventvec.evaluation.result import EARLIER, LEARNED, MADE
-from eventvec.evaluation.scoring import EvaluationOptions, Unfinished, score_features
+from eventvec.evaluation.scoring import Unfinished, score_features
 from eventvec.evaluation.suspicion import OPENING
 from eventvec.evaluation.task import target
 from eventvec.options import accepts, gather
@@ -37,72 +38,8 @@ from eventvec.sequences import Array
 from eventvec.tables import Embeddings, read, times
 from eventvec.tables import until as cut
 from eventvec.tables.keys import texts
-from eventvec.tables.label_times import (
-    LabelTime,
-    TimedLabels,
-    fitted_later,
-    read_before,
-    read_labels,
-    time_of_cutoffs,
-    untimed,
-)
+from eventvec.tables.label_times import TimedLabels, fitted_later, read_before, read_labels, time_of_cutoffs, untimed
 from eventvec.tables.sources import Tabular, columns_of, kept
-
-ALSO = ("aggregates", "event_count", "parts")
-"""The sets of features that are scored on request."""
-
-
-@dataclass(frozen=True)
-class LabelOptions(LabelTime):
-    """How a table of labels is joined to embeddings, and which embeddings are tested.
-
-    Args:
-        key: The name of the key in the table of labels, if it differs.
-        group: A column of the table of labels. Entities of one group are never split, for example a household's.
-        label_time: The column of the table of labels with the time of each label; only earlier events may be read. By
-            default, it is the column of the cutoffs, if the histories were cut and the table has it, or else the only
-            column of times (where the times of events are numbers, the column of the same name). With `none`, labels
-            have no time.
-        inclusive: Events at the very time of a label may be read too.
-        until: A time for all labels. Only earlier events may be used.
-        holdout: Test on the entities that the encoder never saw, see `score_features`.
-        split_at: A date. Models are trained on labels before it and tested on those at or after it, by `label_time`.
-        gap: Leave out labels less than this length of time before that date, such as 30d or 1mo, because what they
-            describe reaches beyond it.
-        both_sides: Let an entity be trained on before that date and tested after it.
-        weight: A column of the table of labels with the weight of each label, above 0.
-        earlier_labels: Add the entity's own earlier labels, which are known this length of time after theirs, such as
-            90d. It is the horizon of the labels and their gap together.
-        also: Further sets of features: `aggregates` (Babaev et al. 2022), `event_count`, and `parts`, each part of the
-            embedding alone and the embedding without it.
-
-    Raises:
-        ConfigError: If `gap` or `both_sides` is given without `split_at`, or `both_sides` with `holdout`.
-    """
-
-    key: str | None = None
-    group: str | None = None
-    until: times.Instant | None = None
-    holdout: bool = False
-    split_at: times.Instant | None = None
-    gap: times.Duration | None = None
-    both_sides: bool = False
-    weight: str | None = None
-    earlier_labels: times.Duration | None = None
-    also: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        for name in self.also:
-            if name not in ALSO:
-                raise ConfigError(f"also: {shown(name)} is no set of features; {nearest(name, ALSO)}")
-        for name, is_given in (("gap", self.gap is not None), ("both_sides", self.both_sides)):
-            if is_given and self.split_at is None:
-                raise ConfigError(f"{name} is given without split_at; name the date of the split (--split-at)")
-        if self.both_sides and self.holdout:
-            raise ConfigError(
-                "both_sides is given together with holdout, which never trains on the entities that it tests; leave "
-                "one of them out"
-            )
 
 
 @accepts(LabelOptions, EvaluationOptions)

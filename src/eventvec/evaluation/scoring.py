@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,10 @@ from eventvec.answers import Answer
 from eventvec.errors import ConfigError, nearest, shown
 from eventvec.evaluation.conclusion import NEED_EVENTS, verdict
 from eventvec.evaluation.evaluation_charts import charts
+from eventvec.evaluation.evaluation_options import EvaluationOptions
 from eventvec.evaluation.fold_scores import STACKED, Cells
 from eventvec.evaluation.folds import group_codes, units
-from eventvec.evaluation.inputs import array, column, in_range, matrix, positive
+from eventvec.evaluation.inputs import array, column, matrix, positive
 from eventvec.evaluation.metrics import Task
 from eventvec.evaluation.models import MODELS, why_no_lightgbm
 from eventvec.evaluation.parallel import Progress
@@ -23,42 +23,8 @@ from eventvec.evaluation.protocols import choose_protocol
 from eventvec.evaluation.result import MADE, Evaluation, Result
 from eventvec.evaluation.suspicion import strongest, suspicion
 from eventvec.evaluation.task import target
-from eventvec.options import accepts, check_seed, gather
+from eventvec.options import accepts, gather
 from eventvec.sequences import Array
-
-
-@dataclass(frozen=True)
-class EvaluationOptions:
-    """How features are evaluated on a label.
-
-    Args:
-        task: The kind of label: binary, multiclass, numeric or multilabel; inferred from the labels by default. The
-            rule is that of `target`.
-        folds: The number of folds of the cross-validation, at least 2.
-        fractions: The shares of each fold's training labels, in (0, 1]. All models and features get the same labels. A
-            larger share contains a smaller one, and the test part is the same for all shares.
-        seed: The seed of the folds, the shares and the boosted trees, in [0, 2³¹).
-        models: The names of models: `stacked`, the default, which is boosted trees and a linear model with weights from
-            inner folds of the training part, and those with fixed settings in `MODELS`.
-        num_threads: The number of threads, which train folds side by side; by default as many as PyTorch uses.
-
-    Raises:
-        ConfigError: If a fraction is outside (0, 1] or given twice, the seed is not in [0, 2^31), or `num_threads`
-            is negative.
-    """
-
-    task: str | None = None
-    folds: int = 5
-    fractions: Sequence[float] = (1.0,)
-    seed: int = 42
-    models: Sequence[str] | None = None
-    num_threads: int | None = None
-
-    def __post_init__(self) -> None:
-        in_range(self.fractions)
-        check_seed("seed", self.seed, 31)
-        if (self.num_threads or 0) < 0:
-            raise ConfigError(f"num_threads must be at least 1, or 0 for all, got {self.num_threads}")
 
 
 @accepts(EvaluationOptions)

@@ -3,9 +3,20 @@
 ::
 
     horizons    `future_labels`: what follows times of the calendar, as labels
+    future_options  its options
     conditions  which events count
 """
 
-from eventvec.labels.horizons import future_labels
+from typing import TYPE_CHECKING
 
-__all__ = ["future_labels"]
+from eventvec.first_use import import_at_first_use
+
+if TYPE_CHECKING:
+    from eventvec.labels.horizons import future_labels as future_labels
+
+import_at_first_use(
+    __name__,
+    {
+        "eventvec.labels.horizons": "future_labels",
+    },
+)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import torch
 from eventvec.dataset import Dataset, check_dataset, period
 from eventvec.errors import ConfigError, DataError, nearest, shown
 from eventvec.labels.conditions import Condition, conditions, field_of
+from eventvec.labels.future_options import FutureOptions
 from eventvec.options import accepts, as_table, gather
 from eventvec.schema import Numeric, Schema
 from eventvec.sequences import Array, Sequences, searchsorted
@@ -25,36 +25,6 @@ KINDS = ("no_event", "event", "count", "time_to_next", "sum:COLUMN")
 MONDAY = 4 * times.DAY  # 5 January 1970
 MOST = 1_000_000
 """The largest number of snapshots of an entity."""
-
-
-@dataclass(frozen=True)
-class FutureOptions:
-    """At which times entities get labels, and what the labels say about the time that follows.
-
-    Args:
-        every: The distance of the snapshots, such as 1mo. Those of calendar times follow the calendar: months begin
-            on their first day and weeks on Monday, at midnight. Those of numbers are the multiples of this number.
-        horizon: The length of time that a label describes, such as 90d.
-        gap: The length of time between a snapshot and its horizon.
-        label: What a label says about the events in the horizon: whether there is none (no_event) or one (event), how
-            many there are (count), the sum of a column of numbers (sum:COLUMN), or how long after the snapshot the
-            first one is (time_to_next).
-        where: Which events count, as values by column. Categories take one value or a list of alternatives, numbers
-            a comparison such as ">100" or a list of comparisons that must all hold. By default, all events count.
-        observed_until: Up to which time events were observed; by default, that of the last event of the data. A date
-            stands for its first moment.
-        zone: The time zone of the calendar, such as Europe/Berlin.
-        name: The name of the column of labels; by default, what they say.
-    """
-
-    every: times.Duration
-    horizon: times.Duration
-    gap: times.Duration = 0
-    label: str = "no_event"
-    where: Mapping[str, Any] | None = None
-    observed_until: times.Instant | None = None
-    zone: str = "UTC"
-    name: str | None = None
 
 
 @accepts(FutureOptions)

@@ -17,9 +17,18 @@
     predictor_answer  what a predictor is worth out of fold
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from eventvec.predicting.event_surprise import surprise
-from eventvec.predicting.prediction import predict
+from eventvec.first_use import import_at_first_use
 
-__all__ = ["predict", "surprise"]
+if TYPE_CHECKING:
+    from eventvec.predicting.event_surprise import surprise as surprise
+    from eventvec.predicting.prediction import predict as predict
+
+import_at_first_use(
+    __name__,
+    {
+        "eventvec.predicting.event_surprise": "surprise",
+        "eventvec.predicting.prediction": "predict",
+    },
+)

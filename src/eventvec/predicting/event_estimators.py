@@ -30,7 +30,7 @@ from eventvec.predicting.labelled_rows import Learning
 from eventvec.predicting.predictor_answer import explained
 from eventvec.predicting.predictor_files import load_predictor, save_predictor
 from eventvec.runs import Run
-from eventvec.tables.label_times import LabelTime
+from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular
 from eventvec.tables.times import Duration, Instant
 

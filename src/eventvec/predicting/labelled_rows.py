@@ -35,7 +35,8 @@ from eventvec.runs import Run
 from eventvec.sequences import Array
 from eventvec.tables import attach
 from eventvec.tables.coding import factorize
-from eventvec.tables.label_times import LabelTime, TimedLabels, fitted_later, labelled_histories, untimed
+from eventvec.tables.label_times import TimedLabels, fitted_later, labelled_histories, untimed
+from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular, kept
 from eventvec.tables.times import Duration, duration
 

@@ -27,8 +27,8 @@ from eventvec.runs import Run, load
 from eventvec.searching import Index
 from eventvec.tables import Embeddings, read
 from eventvec.tables.embeddings import vector_names
-from eventvec.tables.label_times import LabelTime, labelled_histories
-from eventvec.tables.read_options import Cuts, Storage, TableFormat
+from eventvec.tables.label_times import labelled_histories
+from eventvec.tables.read_options import Cuts, LabelTime, Storage, TableFormat
 from eventvec.tables.sources import Tabular, kept
 from eventvec.training import FitOptions, fine_tune, fit
 from eventvec.training.progress_bars import bar, of_training

@@ -22,7 +22,8 @@ from eventvec.files import path_only
 from eventvec.options import accepts, option_types
 from eventvec.runs.building import untrained
 from eventvec.runs.run import Run, load
-from eventvec.runs.run_files import may_begin, start
+from eventvec.runs.run_files import may_begin
+from eventvec.runs.run_start import start
 from eventvec.schema import Schema
 from eventvec.tables import Embeddings, read, times
 from eventvec.tables.embeddings import check_names

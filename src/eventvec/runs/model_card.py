@@ -6,24 +6,23 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 import tomli_w
 from pydantic import BaseModel, FiniteFloat, PositiveInt, ValidationError
 
-from eventvec.answers import Answer
-from eventvec.dataset import Dataset
-from eventvec.describing.descriptions import sentences
-from eventvec.describing.histories import AS_WRITTEN, Histories
 from eventvec.errors import DataError, misfit, shown
 from eventvec.files import path_only
 from eventvec.schema import FIRST, Schema
 from eventvec.statistics import Estimate
 
+if TYPE_CHECKING:
+    from eventvec.answers import Answer
+    from eventvec.dataset import Dataset
+
 RECURRENT = ("gru", "lstm")
 """The encoders that continue exactly from stored states."""
-Source = Answer | Mapping[str, Any] | str | os.PathLike[str]
+Source: TypeAlias = "Answer | Mapping[str, Any] | str | os.PathLike[str]"
 """An evaluation, or a file with the JSON that `eventvec evaluate --json` printed."""
 LEAST = 0.0005
 """The share of missing or unknown values from which a card names a column."""
@@ -97,6 +96,11 @@ be measured.
 
 def common_sentences(data: Dataset) -> dict[str, float]:
     """Return the sentences of `describe` that are true of most histories, with the share, the largest first."""
+    import numpy as np
+
+    from eventvec.describing.descriptions import sentences
+    from eventvec.describing.histories import AS_WRITTEN, Histories
+
     drawn = np.random.default_rng(0).permutation(np.flatnonzero(data.sequences.lengths.cpu().numpy()))[:DESCRIBED]
     if not len(drawn):
         raise DataError("there is nothing to describe, because no history has an event")
@@ -304,7 +308,7 @@ def plain_scores(run: str, source: Source) -> dict[str, Any]:
             evaluation = _Scores.model_validate_json(path_only(source).read_bytes())
         else:
             name = "the evaluation"
-            evaluation = _Scores.model_validate(source.to_dict() if isinstance(source, Answer) else source)
+            evaluation = _Scores.model_validate(source.to_dict() if hasattr(source, "to_dict") else source)
     except ValidationError as error:
         raise DataError(f"{name} is not what `eventvec evaluate --json` printed: {misfit(error)}") from error
     except OSError as error:

@@ -32,11 +32,11 @@ from eventvec.methods.declarations import Method, declared
 from eventvec.options import accepts, gather
 from eventvec.precision import Precision
 from eventvec.runs.building import PREFIX, build, build_beside, build_untrained, refusing_damage, tensors_beside
-from eventvec.runs.model_card import Source, common_sentences, plain_scores, render_card
+from eventvec.runs.model_card import render_card
 from eventvec.runs.run_files import (
     check_parts,
     read_config,
-    read_info,
+    read_finished,
     read_schema,
     read_tensors,
     write_first,
@@ -363,9 +363,7 @@ def load(path: Path | str) -> Run:
     if not isinstance(path, str | os.PathLike):
         raise ConfigError(f"load takes the path of a run folder, got {type(path).__name__}")
     path = path_only(path)
-    info = read_info(path)
-    if not info["finished"]:
-        raise CheckpointError(f"{path} holds a run that has not finished; resume it: eventvec fit … --resume")
+    info = read_finished(path)
     check_parts(path, info.get("parts", {}))
     config, schema = read_config(path), read_schema(path)
     tensors, _ = read_tensors(path / "model.safetensors")
@@ -381,48 +379,3 @@ def load(path: Path | str) -> Run:
     run = Run(method.eval(), schema, config, info, path, beside=parts)
     attach_lineage(method.encoder, run.lineage)
     return run
-
-
-def card(
-    run: Run, evaluations: Sequence[Source] = (), *, events: Dataset | Tabular | None = None, save: bool = False
-) -> str:
-    """Return the model card of a run as Markdown: data, settings, scores, limits, and how to use it.
-
-    Training writes the card into the run folder as `README.md`, without scores, because there are none yet.
-
-    Args:
-        run: The run.
-        evaluations: Evaluations of its embeddings: what `evaluate` returned, or files with the JSON that
-            ``eventvec evaluate --json`` printed.
-        events: Events, with which the card has the sentences of `describe` that are true of half of the histories or
-            more. The codes that most histories have are written out.
-        save: Whether the card replaces the one in the run folder.
-
-    Raises:
-        ConfigError: If the run has no folder to save to, or no configuration.
-        DataError: If an evaluation cannot be read, or is of the embeddings of another run, or no history has an event.
-        CheckpointError: If another process writes the run folder, or it holds another run by now.
-
-    Example:
-        >>> import polars as pl
-        >>> import eventvec as ev
-        >>> events = pl.DataFrame({"card": [1, 1, 2, 2], "day": [1, 2, 1, 2], "paid": [0.5, 1.0, 2.0, 3.0]})
-        >>> run = ev.fit("ocp", ev.read(events, key="card", time="day", numeric=["paid"]), epochs=1)
-        >>> [line for line in card(run).splitlines() if line.startswith("## ")][:4]
-        ['## Data and training', '## Settings', '## Scores', '## Limits']
-    """
-    check_run(run)
-    if not run.config:
-        raise ConfigError(f"run {run.id} has no configuration, because its method has no name, and so it has no card")
-    scores = [plain_scores(run.id, each) for each in evaluations]
-    data = run.read(events) if events is not None and not isinstance(events, Dataset) else events
-    common = None if data is None else common_sentences(data)
-    text = render_card(run.config, run.schema, run.info, declared(run.method).card, scores, common)
-    if save:
-        if run.path is None:
-            raise ConfigError(f"run {run.id} has no folder; save it first: run = run.save(path)")
-        with writer(run.path):
-            if read_info(run.path)["id"] != run.id:
-                raise CheckpointError(f"{run.path} holds another run by now than {run.id}; load it again")
-            write_text(run.path / "README.md", text)
-    return text

@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import json
 import platform
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from stat import S_ISREG
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tomli_w
-import torch
 from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor
 
-from eventvec.config import Table, check_tables, parse
-from eventvec.dataset import Dataset, last_time
-from eventvec.encoders.interface import lineage_of
 from eventvec.errors import CheckpointError, ConfigError, misfit, reason, shown
 from eventvec.files import locked, run_above, sweep, whole, write_text
-from eventvec.methods.declarations import Method, declared
-from eventvec.parts import REGISTERED, load_installed, registered_in
 from eventvec.schema import Schema
-from eventvec.tables import facts
+from eventvec.toml_tables import Table, check_tables, parse
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FORMAT = 1
 """The version of the run folder; newer ones are refused."""
@@ -128,6 +120,14 @@ def read_info(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path}/run.json is damaged: {misfit(error)}") from error
 
 
+def read_finished(path: Path) -> dict[str, Any]:
+    """Return the `run.json` of a run that has finished."""
+    info = read_info(path)
+    if not info["finished"]:
+        raise CheckpointError(f"{path} holds a run that has not finished; resume it: eventvec fit … --resume")
+    return info
+
+
 def is_predictor(path: Path) -> bool:
     """Return whether a folder holds a predictor, see `predicting.predictor_files`."""
     try:
@@ -152,6 +152,8 @@ def check_parts(path: Path, parts: Mapping[str, str]) -> None:
         path: The run folder.
         parts: The registered parts of the run by name, and the module of each.
     """
+    from eventvec.parts import REGISTERED, load_installed
+
     load_installed()
     for name, module in parts.items():
         if name not in REGISTERED:
@@ -169,6 +171,8 @@ def read_schema(path: Path) -> Schema:
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Return the named tensors and the texts of a safetensors file."""
+    from safetensors import SafetensorError, safe_open
+
     try:
         if path.exists() and not path.is_file():
             raise CheckpointError(f"{path} is damaged: it is a folder, a pipe or a device")
@@ -246,61 +250,15 @@ def discard(path: Path) -> None:
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
     """Write named tensors and texts as one safetensors file."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
     copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     with whole(path) as draft:
         try:
             save_file(copies, draft, metadata=dict(metadata))
         except SafetensorError as error:  # a full disk, among others
             raise OSError(str(error)) from error
-
-
-def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | None) -> dict[str, Any]:
-    """Return the `run.json` of a run before its first step; write it and the schema if the run has a folder.
-
-    Args:
-        method: The method to train.
-        data: The data to train it on.
-        config: The run's configuration.
-        seed: The seed of everything random.
-        path: The run folder, if there is one.
-    """
-    parent, schema = lineage_of(method.encoder), schema_of(method, data)
-    share, holdout_seed = data.origin.holdout or (None, seed)
-    info: dict[str, Any] = {
-        "format": FORMAT,
-        "id": uuid.uuid4().hex[:12],
-        "seed": seed,
-        "fingerprint": data.fingerprint,
-        "entities": len(data),
-        "versions": versions(),
-        "threads": torch.get_num_threads(),
-        "finished": False,
-    }
-    if data.sequences.total:  # data from a stochastic process have no events
-        info["events"] = data.sequences.total
-    if described := facts(data):
-        info["data"] = described
-    if parts := registered_in(config):
-        info["parts"] = parts
-    if parent:
-        info["from"] = parent.run
-    holdout = {
-        "run": info["id"], "fraction": share, "seed": holdout_seed, "fingerprint": data.fingerprint,
-        "last_event": last_time(data.sequences),
-    }  # fmt: skip
-    info["labels"] = list(dict.fromkeys([*(parent.labels if parent else ()), *declared(method).static_columns]))
-    if inputs := declared(method).static_inputs:
-        info["inputs"] = list(inputs)
-    info["holdouts"] = [*(parent.holdouts if parent else ()), holdout]
-    if path is not None:
-        write_first(path, config, schema, info)
-    return info
-
-
-def schema_of(method: Method, data: Dataset) -> Schema:
-    """Return the schema of the data, with those of its static columns that the method learns from."""
-    needed = declared(method).static_columns
-    return replace(data.schema, static=tuple(field for field in data.schema.static if field.name in needed))
 
 
 def versions() -> dict[str, str]:

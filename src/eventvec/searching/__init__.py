@@ -11,11 +11,22 @@
     summaries       a history in one line, for people
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from eventvec.searching.index_kinds import read_index
-from eventvec.searching.queries import search
-from eventvec.searching.sentence_index import SentenceIndex
-from eventvec.searching.vector_index import Index
+from eventvec.first_use import import_at_first_use
 
-__all__ = ["Index", "SentenceIndex", "read_index", "search"]
+if TYPE_CHECKING:
+    from eventvec.searching.index_kinds import read_index as read_index
+    from eventvec.searching.queries import search as search
+    from eventvec.searching.sentence_index import SentenceIndex as SentenceIndex
+    from eventvec.searching.vector_index import Index as Index
+
+import_at_first_use(
+    __name__,
+    {
+        "eventvec.searching.index_kinds": "read_index",
+        "eventvec.searching.queries": "search",
+        "eventvec.searching.sentence_index": "SentenceIndex",
+        "eventvec.searching.vector_index": "Index",
+    },
+)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import Literal, get_args
 
 from eventvec.errors import ConfigError
 from eventvec.options import above_zero, at_least, each_at_least, one_of, within
-from eventvec.serving.session import Durability
+
+Durability = Literal["full", "batch"]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext
 from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -32,13 +32,12 @@ from eventvec.schema import KNOWN, Schema, Text
 from eventvec.sequences import Array, Sequences, Values
 from eventvec.serving.checkpoints import Checkpoints
 from eventvec.serving.pushes import Events, Late, Push, Pushed, PushReader, ReadPush, in_groups, is_unicode, rows_of
+from eventvec.serving.serve_options import Durability
 from eventvec.tables import keys
 from eventvec.updating.batches import advance, applied_before, time_type
 from eventvec.updating.entity_state import choose_state
 from eventvec.updating.late_events import plan
 from eventvec.updating.store_file import opened, told
-
-Durability = Literal["full", "batch"]
 
 
 def open_state(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,11 @@ from eventvec.answers import Answer
 from eventvec.dataset import Dataset, repeated
 from eventvec.embedding import embed
 from eventvec.errors import ConfigError, DataError
-from eventvec.options import accepts, at_least, check_seed, gather, those_of
+from eventvec.options import accepts, gather, those_of
 from eventvec.runs import Run
 from eventvec.sequences import Array, Sequences, stack
 from eventvec.shift.differences import figures, verdict
+from eventvec.shift.drift_options import DriftOptions
 from eventvec.shift.period_tables import Period, coded, held_out, loaded, own_gaps, span_notes, training_notes
 from eventvec.shift.periods import Sample, sampled
 from eventvec.shift.permutations import PermutationTest, compare_shares, compare_vectors, linear_scores
@@ -27,8 +28,6 @@ from eventvec.statistics.corrections import holm
 from eventvec.tables import Embeddings
 from eventvec.tables.read_options import Columns, TableFormat
 
-MOST_PERMUTATIONS = 100_000
-"""The largest number of permutations, each of which has a weight for every row in memory."""
 EVENTS = 1 << 23
 """Approximate upper bound on the number of events that are compared."""
 FEW = 10
@@ -39,43 +38,6 @@ SIDES = ("both", "old_only", "new_only")
 ABSENT = {"where": "", "old": None, "new": None, "missing": None, "unknown": None, "auroc": None, "bins": ()}
 """The cells that a row has if nothing else is known."""
 Progress = Callable[[int, int, str], None]
-
-
-@dataclass(frozen=True)
-class DriftOptions:
-    """How two periods are compared.
-
-    Args:
-        level: The largest probability that anything is found between equal periods, above 0 and below 1.
-        entities: The largest number of entities of each period that are compared, at least 2. Fewer are compared if
-            they have more than about eight million events.
-        permutations: The number of permutations, from 19 to 100,000. The smallest possible p-value is
-            1 / (permutations + 1), times the number of columns.
-        held_out: Compare only entities that the run held out of its training, so that the encoder saw neither period.
-        seed: The seed of the sample and of the permutations.
-
-    Raises:
-        ConfigError: If an option is out of range.
-
-    Example:
-        >>> DriftOptions().level
-        0.05
-    """
-
-    level: float = 0.05
-    entities: int = 2000
-    permutations: int = 1999
-    held_out: bool = False
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_seed("seed", self.seed)
-        if not 0 < self.level < 1:
-            raise ConfigError(f"level must be above 0 and below 1, got {self.level}")
-        at_least("entities", self.entities, 2)
-        at_least("permutations", self.permutations, 19)
-        if self.permutations > MOST_PERMUTATIONS:
-            raise ConfigError(f"permutations must be at most {MOST_PERMUTATIONS:,}, got {self.permutations}")
 
 
 @accepts(DriftOptions, Columns, TableFormat)

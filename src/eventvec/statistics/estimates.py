@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from eventvec.sequences import Array
 from eventvec.statistics.intervals import cross_validation_half_width, crossed_half_width, half_width
+
+if TYPE_CHECKING:
+    from eventvec.sequences import Array
 
 Place = Literal["ahead", "behind", "level"]
 

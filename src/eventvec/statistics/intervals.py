@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eventvec.sequences import Array
+if TYPE_CHECKING:
+    from eventvec.sequences import Array
 
 NORMAL = 1.959964
 """The 97.5 % quantile of the normal distribution."""

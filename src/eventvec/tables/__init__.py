@@ -25,32 +25,40 @@
 Not here: what columns mean once they are read (`schema`), and anything that learns.
 """
 
-from eventvec.tables.coding import Fitting
-from eventvec.tables.cutoffs import until
-from eventvec.tables.embeddings import Embeddings, read_embeddings, write
-from eventvec.tables.keys import align, holdout_mask
-from eventvec.tables.outputs import check_output, check_place
-from eventvec.tables.reading import read
-from eventvec.tables.series import read_series
-from eventvec.tables.sources import read_table
-from eventvec.tables.statics import attach, attach_known
-from eventvec.tables.summary import describe, facts
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Embeddings",
-    "Fitting",
-    "align",
-    "attach",
-    "attach_known",
-    "check_output",
-    "check_place",
-    "describe",
-    "facts",
-    "holdout_mask",
-    "read",
-    "read_embeddings",
-    "read_series",
-    "read_table",
-    "until",
-    "write",
-]
+from eventvec.first_use import import_at_first_use
+
+if TYPE_CHECKING:
+    from eventvec.tables.cutoffs import until as until
+    from eventvec.tables.embeddings import Embeddings as Embeddings
+    from eventvec.tables.embeddings import read_embeddings as read_embeddings
+    from eventvec.tables.embeddings import write as write
+    from eventvec.tables.keys import align as align
+    from eventvec.tables.keys import holdout_mask as holdout_mask
+    from eventvec.tables.outputs import check_output as check_output
+    from eventvec.tables.outputs import check_place as check_place
+    from eventvec.tables.read_options import Fitting as Fitting
+    from eventvec.tables.reading import read as read
+    from eventvec.tables.series import read_series as read_series
+    from eventvec.tables.sources import read_table as read_table
+    from eventvec.tables.statics import attach as attach
+    from eventvec.tables.statics import attach_known as attach_known
+    from eventvec.tables.summary import describe as describe
+    from eventvec.tables.summary import facts as facts
+
+import_at_first_use(
+    __name__,
+    {
+        "eventvec.tables.cutoffs": "until",
+        "eventvec.tables.embeddings": "Embeddings read_embeddings write",
+        "eventvec.tables.keys": "align holdout_mask",
+        "eventvec.tables.outputs": "check_output check_place",
+        "eventvec.tables.read_options": "Fitting",
+        "eventvec.tables.reading": "read",
+        "eventvec.tables.series": "read_series",
+        "eventvec.tables.sources": "read_table",
+        "eventvec.tables.statics": "attach attach_known",
+        "eventvec.tables.summary": "describe facts",
+    },
+)

@@ -8,13 +8,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl, unquote, urlencode
-
-import pyarrow as pa
 
 from eventvec.credentials import LITERAL, has_login, is_address, secret_literals
 from eventvec.errors import ConfigError, listed, shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Tabular: TypeAlias = str | os.PathLike[str] | Any
+"""A path, a glob, the address of a table, or any object with the Arrow stream protocol."""
 
 Software = Literal["duckdb", "postgres", "delta"]
 SCHEMES: dict[str, Software] = {"duckdb": "duckdb", "postgresql": "postgres", "postgres": "postgres", "delta": "delta"}
@@ -122,6 +126,8 @@ class Rows(NamedTuple):
 
 def parts_of(reader: pa.RecordBatchReader, rows: int | None) -> Iterator[pa.Table]:
     """Yield what a reader has as `Opened.scan` does, whose batches have so many rows."""
+    import pyarrow as pa
+
     yield from [reader.read_all()] if rows is None else (pa.Table.from_batches([batch]) for batch in reader)
 
 
@@ -166,6 +172,11 @@ def public_name(source: str | os.PathLike[str]) -> str:
     """Return a path as it is, and the address of a table without a password."""
     address = address_of(source)
     return os.fspath(source) if address is None else address.name
+
+
+def name_of(source: Tabular) -> str:
+    """Return the path of a table or its address without a password, or the text `a table in memory`."""
+    return public_name(source) if isinstance(source, str | os.PathLike) else "a table in memory"
 
 
 def features_name(source: str) -> str:

@@ -13,11 +13,11 @@ from eventvec.errors import DataError, shown
 from eventvec.schema import Schema, Ties
 from eventvec.sequences import Array
 from eventvec.tables import keys, request, times
-from eventvec.tables.coding import Fitting, pick, refuse_rows
+from eventvec.tables.coding import pick, refuse_rows
 from eventvec.tables.cutoffs import cut_note, cutoff_times, ends
 from eventvec.tables.event_tables import open_events
 from eventvec.tables.lists import ExplodedEvents, exploded, exploded_note
-from eventvec.tables.read_options import Cuts, ReadOptions
+from eventvec.tables.read_options import Cuts, Fitting, ReadOptions
 from eventvec.tables.sorting import in_order, order_of, ranks_of
 from eventvec.tables.sources import Tabular
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -12,49 +11,16 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventvec.errors import ConfigError, DataError, shown
-from eventvec.schema import FIRST, MAX_BUCKETS, MISSING, UNKNOWN, Categorical
+from eventvec.errors import DataError, shown
+from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical
 from eventvec.sequences import Array
 from eventvec.tables.hashing import buckets_of
+from eventvec.tables.read_options import Fitting
 
 ValueKind: TypeAlias = Literal["text", "boolean", "integer", "float", "time", "empty", "other"]
 
 FINITE = "; accepted: finite numbers within float32's range (3.4e38), empty where missing"
 BLOCK = 2**18  # values per block, so that intermediate results stay in the cache
-
-
-@dataclass(frozen=True)
-class Fitting:
-    """How a schema is fitted to a table.
-
-    Args:
-        min_count: Minimum number of events with a value. Rarer values enter no vocabulary and so no file.
-        max_values: Maximum size of a vocabulary, which takes the most frequent values.
-        log: Whether numbers pass through ``sign(x)·log(1 + |x|)`` before they are standardised.
-        standardise: Whether numbers are scaled to mean 0 and standard deviation 1.
-        buckets: Maximum number of buckets of a hashed column; it has fewer if it has fewer distinct values.
-
-    Raises:
-        ConfigError: If `min_count`, `max_values` or `buckets` is below 1, or there are too many buckets.
-
-    Example:
-        >>> Fitting(min_count=1).max_values
-        10000
-    """
-
-    min_count: int = 5
-    max_values: int = 10_000
-    log: bool = True
-    standardise: bool = True
-    buckets: int = 1000
-
-    def __post_init__(self) -> None:
-        if self.min_count < 1 or self.max_values < 1:
-            raise ConfigError(
-                f"min_count and max_values must be at least 1, got {self.min_count} and {self.max_values}"
-            )
-        if not 1 <= self.buckets <= MAX_BUCKETS:
-            raise ConfigError(f"buckets must be from 1 to {MAX_BUCKETS:,}, got {self.buckets}")
 
 
 class Coded(NamedTuple):

@@ -17,9 +17,10 @@ import torch
 from eventvec.schema import UNKNOWN, Categorical, Numeric, Text
 from eventvec.sequences import Array, Sequences
 from eventvec.tables import coding, kinds
-from eventvec.tables.coding import Coded, Fitting
+from eventvec.tables.coding import Coded
 from eventvec.tables.column_reader import ColumnReader
 from eventvec.tables.nested import distinct_bags, distinct_texts
+from eventvec.tables.read_options import Fitting
 from eventvec.tables.scales import scaled
 from eventvec.tables.sinks import Sink
 

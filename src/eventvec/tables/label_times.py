@@ -19,31 +19,16 @@ from eventvec.errors import ConfigError, DataError, listed, no_column, printable
 from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables import coding, times
+from eventvec.tables.addresses import name_of
 from eventvec.tables.cutoffs import snapshots
 from eventvec.tables.keys import align
-from eventvec.tables.sources import Source, Tabular, is_pandas, name_of, open_source, read_table
+from eventvec.tables.read_options import DECLINED, LabelTime
+from eventvec.tables.sources import Source, Tabular, is_pandas, open_source, read_table
 
-DECLINED = "none"
-"""The value of `label_time` that says that labels have no time."""
 NAME_IT = f"name the column with the time of each label: label_time= (--label-time), or {DECLINED!r} for none"
 
 ISO = r"^\s*\d{4}-\d\d-\d\d([T ]\d\d:\d\d[\d:.]* ?(Z|[+-]\d\d:?(\d\d)?)?)?\s*$"
 """Texts that look like a date or a time in ISO 8601."""
-
-
-@dataclass(frozen=True)
-class LabelTime:
-    """Which events are read for a label.
-
-    Args:
-        label_time: The column of the table of labels with the time of each label; only earlier events are read. By
-            default, it is the only column of times, if the table has exactly one; where the times of events are
-            numbers, it is the column of the same name. With `none`, labels have no time.
-        inclusive: Events at the very time of a label, or of a cutoff, are read too.
-    """
-
-    label_time: str | None = None
-    inclusive: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventvec.errors import ConfigError, DataError, listed, shown
+from eventvec.errors import DataError, listed, shown
 from eventvec.sequences import Array
 from eventvec.tables.coding import count_and_first, counting
 from eventvec.tables.layouts import plain, plain_type
@@ -97,14 +97,6 @@ def exploded(source: Source, names: Sequence[str]) -> ExplodedEvents:
     if repeated:
         raise DataError(f"exploded, the table has more than one column {listed(map(repr, repeated))}; rename one")
     return ExplodedEvents(replace(source, types=dict(types)), lists, tuple(names))
-
-
-def check_names(option: str, names: object) -> None:
-    """Refuse the value of an option that is no list of different column names."""
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise ConfigError(f"{option} must be a list of column names, got {shown(names)}")
-    if repeated := [name for name, count in Counter(names).items() if count > 1]:
-        raise ConfigError(f"{option} names column {shown(repeated[0])} twice; name it once")
 
 
 def is_list(kind: pa.DataType) -> bool:

@@ -27,7 +27,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from eventvec import distributed
+from eventvec import torchrun
 from eventvec.dataset import Dataset
 from eventvec.errors import CheckpointError, ConfigError, listed, shown
 from eventvec.files import locked
@@ -98,7 +98,7 @@ def building(folder: Path) -> Iterator[Path | None]:
             if free and not (folder / INDEX).exists():
                 yield from _filled(folder)
                 return
-        if not free and not distributed.launched():
+        if not free and not torchrun.launched():
             raise ConfigError(f"another process builds the store {str(folder)!r}; wait until it ends, or name another")
         time.sleep(0.1)
 

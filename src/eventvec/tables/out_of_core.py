@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eventvec import distributed
+from eventvec import torchrun
 from eventvec.errors import ConfigError, DataError
 from eventvec.schema import Schema
 from eventvec.tables import key_parts, keys, mapped
@@ -69,7 +69,7 @@ def read_into_store(
     with mapped.building(folder) as work:
         if work is not None:
             _build(table, work, schema, options, origin)
-        elif not files and not distributed.launched():
+        elif not files and not torchrun.launched():
             raise untold
     stored = mapped.opened(folder, origin, schema)
     assert stored is not None

@@ -3,19 +3,78 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from datetime import date, timedelta
+from typing import Any, Literal, TypeAlias, get_args
 
-from eventvec.errors import ConfigError
+from eventvec.errors import ConfigError, shown
 from eventvec.files import path_only
 from eventvec.options import as_table, check_seed, gather_all, one_of
-from eventvec.schema import Ties
-from eventvec.tables.coding import Fitting
-from eventvec.tables.lists import check_names
-from eventvec.tables.sources import Tabular, name_of
-from eventvec.tables.statics import StaticKind
-from eventvec.tables.times import Instant
+from eventvec.schema import MAX_BUCKETS, Ties
+from eventvec.tables.addresses import Tabular, name_of
+
+Instant: TypeAlias = str | int | float | date
+"""A point in time: ISO text, a date or a datetime for calendar times, otherwise a number in the column's unit."""
+
+Duration: TypeAlias = str | int | float | timedelta
+"""A length of time: for calendar times text, a number and s, m, h, d, w, mo or y, such as 30d and 1mo, or a timedelta;
+otherwise a number in the column's unit."""
+
+StaticKind: TypeAlias = Literal["categorical", "numeric", "text", "vector"]
+
+DECLINED = "none"
+"""The value of `label_time` that says that labels have no time."""
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How a schema is fitted to a table.
+
+    Args:
+        min_count: Minimum number of events with a value. Rarer values enter no vocabulary and so no file.
+        max_values: Maximum size of a vocabulary, which takes the most frequent values.
+        log: Whether numbers pass through ``sign(x)·log(1 + |x|)`` before they are standardised.
+        standardise: Whether numbers are scaled to mean 0 and standard deviation 1.
+        buckets: Maximum number of buckets of a hashed column; it has fewer if it has fewer distinct values.
+
+    Raises:
+        ConfigError: If `min_count`, `max_values` or `buckets` is below 1, or there are too many buckets.
+
+    Example:
+        >>> Fitting(min_count=1).max_values
+        10000
+    """
+
+    min_count: int = 5
+    max_values: int = 10_000
+    log: bool = True
+    standardise: bool = True
+    buckets: int = 1000
+
+    def __post_init__(self) -> None:
+        if self.min_count < 1 or self.max_values < 1:
+            raise ConfigError(
+                f"min_count and max_values must be at least 1, got {self.min_count} and {self.max_values}"
+            )
+        if not 1 <= self.buckets <= MAX_BUCKETS:
+            raise ConfigError(f"buckets must be from 1 to {MAX_BUCKETS:,}, got {self.buckets}")
+
+
+@dataclass(frozen=True)
+class LabelTime:
+    """Which events are read for a label.
+
+    Args:
+        label_time: The column of the table of labels with the time of each label; only earlier events are read. By
+            default, it is the only column of times, if the table has exactly one; where the times of events are
+            numbers, it is the column of the same name. With `none`, labels have no time.
+        inclusive: Events at the very time of a label, or of a cutoff, are read too.
+    """
+
+    label_time: str | None = None
+    inclusive: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,7 +114,7 @@ class Columns:
     texts: Sequence[str] | None = None
     known_at: str | None = None
     meds: bool = False
-    fitting: Fitting = Fitting()  # noqa: RUF009 (frozen)
+    fitting: Fitting = Fitting()
 
 
 @dataclass(frozen=True)
@@ -177,6 +236,14 @@ class Storage:
 
 GROUPS = (Columns, TableFormat, Cuts, HoldOut, StaticColumns, Storage)
 """The dataclasses that hold all options of `read`."""
+
+
+def check_names(option: str, names: object) -> None:
+    """Refuse the value of an option that is no list of different column names."""
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"{option} must be a list of column names, got {shown(names)}")
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        raise ConfigError(f"{option} names column {shown(repeated[0])} twice; name it once")
 
 
 @dataclass(frozen=True)

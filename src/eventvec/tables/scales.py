@@ -11,7 +11,8 @@ from torch import Tensor
 
 from eventvec.schema import Numeric
 from eventvec.sequences import Array
-from eventvec.tables.coding import Fitting, blocks
+from eventvec.tables.coding import blocks
+from eventvec.tables.read_options import Fitting
 
 BINS = 12
 """The number of bins of a number."""

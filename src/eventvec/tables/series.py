@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, DataError
 from eventvec.schema import Schema
-from eventvec.tables.coding import Fitting
+from eventvec.tables.read_options import Fitting, StaticKind
 from eventvec.tables.reading import read
 from eventvec.tables.sources import Tabular
-from eventvec.tables.statics import StaticKind
 
 KEY, STEP = "series", "step"
 

@@ -11,22 +11,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventvec.errors import DataError, listed, looks_like_data, no_column, shown
-from eventvec.tables.addresses import Address, address_of, public_name
+from eventvec.tables.addresses import Address, address_of
+from eventvec.tables.addresses import Tabular as Tabular
 from eventvec.tables.coding import is_text
 from eventvec.tables.csv_files import csv_types, load_csv, sink_csv
 from eventvec.tables.databases import open_database
 from eventvec.tables.layouts import plain, plain_type, polars_series
 from eventvec.tables.paths import CSV, files_of, refuse_changed, stamp_of
-
-Tabular: TypeAlias = str | os.PathLike[str] | Any
-"""A path, a glob, the address of a table (see `addresses`), or any object with the Arrow stream protocol."""
 
 ACCEPTED = (
     "a path to Parquet or CSV, the address of a table (duckdb://, postgresql://, delta://), or an object with the "
@@ -168,11 +166,6 @@ def _database(address: Address, key: str | None) -> Source:
         files=opened.files,
         ordered=False,
     )
-
-
-def name_of(source: Tabular) -> str:
-    """Return the path of a table or its address without a password, or the text `a table in memory`."""
-    return public_name(source) if isinstance(source, str | os.PathLike) else "a table in memory"
 
 
 def _memory(table: pa.Table) -> Source:

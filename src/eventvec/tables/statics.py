@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, get_args
+from typing import get_args
 
 import numpy as np
 import polars as pl
@@ -18,15 +18,16 @@ from eventvec.options import as_table
 from eventvec.schema import MISSING, UNKNOWN, Categorical, Numeric, Schema, Static, Text, Vector
 from eventvec.sequences import Array, Values
 from eventvec.tables import coding, kinds, times
-from eventvec.tables.coding import Coded, Fitting, count_and_first
+from eventvec.tables.addresses import name_of
+from eventvec.tables.coding import Coded, count_and_first
 from eventvec.tables.keys import align, align_rows, key_series
 from eventvec.tables.kinds import FEW, Guess
 from eventvec.tables.label_times import may_hold_times, moments_of, time_columns
 from eventvec.tables.layouts import polars_series
+from eventvec.tables.read_options import Fitting, StaticKind
 from eventvec.tables.scales import scaled
-from eventvec.tables.sources import Source, Tabular, name_of, open_source
+from eventvec.tables.sources import Source, Tabular, open_source
 
-StaticKind: TypeAlias = Literal["categorical", "numeric", "text", "vector"]
 KINDS = get_args(StaticKind)
 LONG = 50
 """Mean number of characters above which a text column is free text and not categorical."""

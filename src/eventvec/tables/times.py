@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -15,13 +15,8 @@ from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import Schema, TimeKind
 from eventvec.sequences import Array
 from eventvec.tables.coding import BLOCK, decoded, filled, is_text, nulls, refuse_rows
-
-Instant: TypeAlias = str | int | float | date
-"""A point in time: ISO text, a date or a datetime for calendar times, otherwise a number in the column's unit."""
-
-Duration: TypeAlias = str | int | float | timedelta
-"""A length of time: for calendar times text, a number and s, m, h, d, w, mo or y, such as 30d and 1mo, or a timedelta;
-otherwise a number in the column's unit."""
+from eventvec.tables.read_options import Duration as Duration
+from eventvec.tables.read_options import Instant as Instant
 
 SECOND = 1_000_000  # in microseconds
 DAY = 86_400 * SECOND

@@ -15,8 +15,20 @@
     kept_weights  which epoch's weights a run has
 """
 
-from eventvec.training.fine_tuning import fine_tune
-from eventvec.training.fit_options import FitOptions
-from eventvec.training.loop import fit
+from typing import TYPE_CHECKING
 
-__all__ = ["FitOptions", "fine_tune", "fit"]
+from eventvec.first_use import import_at_first_use
+
+if TYPE_CHECKING:
+    from eventvec.training.fine_tuning import fine_tune as fine_tune
+    from eventvec.training.fit_options import FitOptions as FitOptions
+    from eventvec.training.loop import fit as fit
+
+import_at_first_use(
+    __name__,
+    {
+        "eventvec.training.fine_tuning": "fine_tune",
+        "eventvec.training.fit_options": "FitOptions",
+        "eventvec.training.loop": "fit",
+    },
+)

@@ -16,7 +16,7 @@ from eventvec.methods.label_losses import ClassWeights, column_names, label_name
 from eventvec.options import accepts, gather, option_types
 from eventvec.runs import Run, check_run
 from eventvec.tables import holdout_mask
-from eventvec.tables.label_times import LabelTime
+from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.label_rows import with_labels

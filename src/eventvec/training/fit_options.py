@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from eventvec.encoders.beside import BESIDE
 from eventvec.errors import ConfigError, nearest
-from eventvec.options import check_seed
-from eventvec.precision import Precision
-from eventvec.training.optimizer import OptimizerName, Schedule
+from eventvec.options import Precision, check_seed
 
 PATIENCE, MINUTES = 5, 5
 """The bounds of a training without `epochs` and `time_budget`: epochs without improvement, and minutes."""
 
 Keep = Literal["best", "last"]
+Schedule = Literal["cosine", "constant", "step"]
+OptimizerName = Literal["adam", "adamw", "lars"]
 
 
 @dataclass(frozen=True)
@@ -129,14 +128,10 @@ class FitOptions:
         for name, accepted in ((name, get_args(choice)) for name, choice in choices.items()):
             if (value := values[name]) not in accepted and (name, value) != ("keep", None):
                 wrong.append(f"{name} {value!r} is not known; {nearest(str(value), accepted)}")
-        if isinstance(self.beside, str) or not isinstance(self.beside, Sequence):
-            wrong.append(f"beside must be a list of parts among {', '.join(BESIDE)}, got {self.beside!r}")
-        else:
-            unknown = [part for part in self.beside if part not in list(BESIDE)]
-            wrong += [f"beside {part!r} is not known; {nearest(str(part), BESIDE)}" for part in unknown]
-        if wrong:
+        beside, reasons = _in_order(self.beside)
+        if wrong := wrong + reasons:
             raise ConfigError("; ".join(wrong))
-        object.__setattr__(self, "beside", tuple(part for part in BESIDE if part in self.beside))  # in order, once
+        object.__setattr__(self, "beside", beside)
 
     @property
     def bounded(self) -> FitOptions:
@@ -159,3 +154,16 @@ class FitOptions:
             (False, True)
         """
         return self.keep == "best" or (self.keep is None and self.patience is not None)
+
+
+def _in_order(beside: Any) -> tuple[tuple[str, ...], list[str]]:
+    """Return the names of parts in the order in which the parts stand in a vector, each once, and what is wrong."""
+    if isinstance(beside, tuple) and not beside:
+        return (), []
+    from eventvec.encoders.beside import BESIDE
+
+    if isinstance(beside, str) or not isinstance(beside, Sequence):
+        return (), [f"beside must be a list of parts among {', '.join(BESIDE)}, got {beside!r}"]
+    unknown = [part for part in beside if part not in list(BESIDE)]
+    reasons = [f"beside {part!r} is not known; {nearest(str(part), BESIDE)}" for part in unknown]
+    return tuple(part for part in BESIDE if part in beside), reasons

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from eventvec.config import Table, arguments, check_tables, completed
+from eventvec.config import Table, arguments, completed
 from eventvec.errors import ConfigError, nearest
 from eventvec.methods.declarations import suggested
 from eventvec.options import option_types
 from eventvec.parts import ENCODER_NAMES, METHOD_NAMES, NESTED, load_installed
 from eventvec.sequences import Sequences
+from eventvec.toml_tables import check_tables
 from eventvec.training.fit_options import FitOptions
 
 GIVEN = ("encoder", "schema")
@@ -31,6 +32,7 @@ def tables_of(method: str | Mapping[str, Any], encoder: str | Mapping[str, Any] 
     """
     if isinstance(method, str):
         method = {"name": method}
+    load_installed()
     tables = check_tables({"method": method} if "name" in method else method)
     if encoder is not None:
         tables["encoder"] = {

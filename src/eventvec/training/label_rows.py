@@ -17,17 +17,11 @@ from eventvec.errors import ConfigError, DataError, nearest, shown
 from eventvec.methods.declarations import Declared
 from eventvec.methods.label_losses import has_label
 from eventvec.tables import attach
+from eventvec.tables.addresses import name_of
 from eventvec.tables.coding import factorize
-from eventvec.tables.label_times import (
-    NAME_IT,
-    LabelTime,
-    TimedLabels,
-    choose,
-    cut,
-    labelled_histories,
-    untimed,
-)
-from eventvec.tables.sources import Tabular, name_of
+from eventvec.tables.label_times import NAME_IT, TimedLabels, choose, cut, labelled_histories, untimed
+from eventvec.tables.read_options import LabelTime
+from eventvec.tables.sources import Tabular
 
 
 def entities_of_rows(data: Dataset, device: torch.device) -> Tensor | None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
 
 from eventvec.methods.declarations import Method
-
-Schedule = Literal["cosine", "constant", "step"]
-OptimizerName = Literal["adam", "adamw", "lars"]
+from eventvec.training.fit_options import OptimizerName, Schedule
 
 
 class LARS(torch.optim.Optimizer):

@@ -18,7 +18,7 @@ from eventvec.evaluation.folds import group_codes
 from eventvec.evaluation.protocols import choose_protocol
 from eventvec.sequences import Array
 from eventvec.tables.keys import holdout_mask, texts
-from eventvec.tables.label_times import LabelTime
+from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular
 
 

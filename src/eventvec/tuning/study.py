@@ -23,11 +23,11 @@ from eventvec.errors import CheckpointError, ConfigError, DataError, need, shown
 from eventvec.evaluation.result import Evaluation
 from eventvec.files import locked, path_only, sweep, write_text
 from eventvec.methods.declarations import declared
-from eventvec.options import at_least, check_seed, gather
+from eventvec.options import accepts, gather, gather_all
 from eventvec.runs import Record
 from eventvec.sequences import Array
 from eventvec.tables.keys import holdout_mask
-from eventvec.tables.label_times import LabelTime
+from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular
 from eventvec.training import FitOptions, fit
 from eventvec.training.flat_settings import tables_of
@@ -35,12 +35,14 @@ from eventvec.training.setup import set_up
 from eventvec.tuning.scores import LabelledRows, labelled_rows
 from eventvec.tuning.space import Space, search_space, value_at, with_values
 from eventvec.tuning.trials import FINISHED, PRUNED, Trial, proposed, read_trials, write_trials
+from eventvec.tuning.tune_options import TuneOptions
 from eventvec.tuning.tuned import BEST, DEFAULTS, decision
 
 THIRDS = 3
 """The parts of a training, after each of which but the last it may be pruned."""
 
 
+@accepts(TuneOptions, LabelTime)
 def tune(
     data: Dataset,
     labels: Tabular,
@@ -50,17 +52,9 @@ def tune(
     method: str | Mapping[str, Any] = "coles",
     encoder: str | Mapping[str, Any] | None = None,
     settings: Mapping[str, Sequence[Any]] | None = None,
-    trials: int = 20,
-    time_budget: float | None = None,
-    epochs: int | None = None,
-    holdout: float = 0.2,
-    folds: int = 5,
-    label_time: str | None = None,
-    inclusive: bool = False,
     device: str | None = None,
-    seed: int = 0,
-    resume: bool = False,
     progress: Progress | None = None,
+    **options: Any,
 ) -> Answer:
     """Return which settings to use, by a search with Optuna, and whether it paid on entities that it never saw.
 
@@ -91,17 +85,10 @@ def tune(
         encoder: The encoder, as for `fit`.
         settings: The values to try by the dotted name of each setting, such as ``{"encoder.dim": [64, 256]}``; by
             default, multiples of the defaults of `space.MATTER`.
-        trials: The number of trials, the defaults included.
-        time_budget: The seconds of training of each trial; 60 if `epochs` is not given either.
-        epochs: The epochs of each trial.
-        holdout: The share of entities that the search never sees.
-        folds: The number of folds in which trials are scored.
-        label_time: The column with the time of each label, as for `evaluate`.
-        inclusive: Events at the very time of a label are read too.
         device: Where training happens, as for `fit`.
-        seed: The seed of the hold-out, the search, the trainings and the folds.
-        resume: Whether a search that was begun in the folder goes on.
         progress: Called with the steps that are done, all steps, and what is being done.
+        options: The fields of `TuneOptions` (trials, time_budget, epochs, holdout, folds, seed, resume) and of
+            `tables.read_options.LabelTime` (label_time, inclusive), as for `evaluate`.
 
     Returns:
         An answer with a row for each trial, the defaults first: its settings, its `score` in the search, the seconds of
@@ -127,13 +114,13 @@ def tune(
     need("optuna", "tune")
     check_entities(data)
     folder = path_only(out)
-    check_seed("seed", seed, 31)
-    at_least("trials", trials, 2)
+    chosen, time = gather_all(options, TuneOptions, LabelTime)
+    seed, folds, holdout, trials = chosen.seed, chosen.folds, chosen.holdout, chosen.trials
     if data.origin.holdout is not None:
         raise ConfigError("the data were read with holdout, and a search holds out entities of its own; read them all")
     if device is not None:
         choose_device(device)
-    bound, _ = budget(time_budget, epochs)
+    bound, _ = budget(chosen.time_budget, chosen.epochs)
     held_out = holdout_mask(data.keys, holdout, seed)
     origin = data.origin.including(holdout=holdout, holdout_seed=seed)
     searched = replace(data[~held_out], origin=origin)
@@ -146,7 +133,7 @@ def tune(
         raise ConfigError(
             f"the method {shown(value_at(tables, 'method.name'))} learns from labels; name one that does not"
         )
-    rows = labelled_rows(data, labels, label, LabelTime(label_time, inclusive), holdout, folds, seed)
+    rows = labelled_rows(data, labels, label, time, holdout, folds, seed)
     described = {
         "fingerprint": data.fingerprint, "tables": tables, "settings": space, "labels": rows.digest, "folds": folds,
         "holdout": holdout, "seed": seed,
@@ -156,7 +143,7 @@ def tune(
     with locked(folder) as free:
         if not free:
             raise CheckpointError(f"another process searches in {folder}; wait until it ends, or name another folder")
-        begin(folder, described, resume, "search")
+        begin(folder, described, chosen.resume, "search")
         sweep(folder)
         search = _Search(searched, rows, tables, space, folder, folds, seed, device)
         history, total = read_trials(folder), STEPS * trials

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -23,8 +23,8 @@ from torch import Tensor
 from eventvec.dataset import Dataset
 from eventvec.embedding import described_parts
 from eventvec.encoders.interface import evaluating
-from eventvec.errors import CheckpointError, ConfigError, DataError
-from eventvec.options import accepts, at_least, gather_all, one_of
+from eventvec.errors import CheckpointError, DataError
+from eventvec.options import accepts, gather_all
 from eventvec.precision import exact_cudnn
 from eventvec.runs import Run
 from eventvec.schema import KNOWN, Schema
@@ -34,48 +34,13 @@ from eventvec.tables.read_options import TableFormat
 from eventvec.tables.sources import Tabular, events_table, open_source
 from eventvec.updating.batch_identity import batch_identity
 from eventvec.updating.entity_state import States, choose_state, times_of
-from eventvec.updating.late_events import Late, Plan, histories_of, plan, refusal
+from eventvec.updating.late_events import Plan, histories_of, plan, refusal
 from eventvec.updating.store import RESTORE, ROWS, Batch, Facts, Store
 from eventvec.updating.store_file import Shard, opened
+from eventvec.updating.update_options import UpdateOptions
 
 Events: TypeAlias = Dataset | Tabular | Sequence[Mapping[str, Any]]
 """The events of a batch: a data set, a table, or a list with a dictionary for each event."""
-
-
-@dataclass(frozen=True)
-class UpdateOptions:
-    """How a batch of new events is applied.
-
-    Args:
-        late: What becomes of events older than the last one that their entity's state has seen: `refuse` raises an
-            error, `drop` leaves them out, `recompute` reads the whole histories of these entities. Events at exactly
-            that time are not late: they follow those that the state has seen.
-        history: For `recompute`, a table with all events that the store was ever given of the entities with late
-            events, and no others; it may also contain the whole batch. Counts and times are checked.
-        batch_id: The name of the batch, which then identifies it; without a name, its content does.
-        recent: The number of latest events to embed, for encoders that cannot continue from a stored state.
-        keep: The number of last batches that can be given again; all by default.
-
-    Raises:
-        ConfigError: If an option is out of range, or `recompute` and `history` do not go together.
-    """
-
-    late: Late = "refuse"
-    history: Tabular | None = None
-    batch_id: str | None = None
-    recent: int | None = None
-    keep: int | None = None
-
-    def __post_init__(self) -> None:
-        one_of("late", self.late, get_args(Late))
-        if (self.late == "recompute") != (self.history is not None):
-            raise ConfigError(
-                "late='recompute' and history= must be given together (--late recompute --history EVENTS)"
-            )
-        if self.batch_id == "":
-            raise ConfigError("batch_id must not be empty; give the batch a name, or no batch_id")
-        at_least("recent", self.recent, 1)
-        at_least("keep", self.keep, 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -24,8 +24,7 @@ from eventvec.tables.nested import distinct_rows
 from eventvec.tables.sorting import canonical_order
 from eventvec.tables.sources import Tabular
 from eventvec.updating.store import Facts
-
-Late = Literal["refuse", "drop", "recompute"]
+from eventvec.updating.update_options import Late
 
 
 class Plan(NamedTuple):
