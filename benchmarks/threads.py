@@ -66,11 +66,11 @@ def rows(small: bool, threads: int) -> list[Row]:
     torch.manual_seed(0)
     lengths = torch.randint(SHORTEST, LONGEST, (10 if small else 320,))
     for name, make in (("GRU", gru), ("transformer", transformer)):
-        for dim in (16,) if small else (64, 128, 256, 512):
+        for dim in (16,) if small else (64, 128, 256):
             run = make(dim, lengths)
             for training in (True, False):
                 functions = {str(count): partial(step, run, training, count) for count in (1, threads)}
-                seconds = alternate(functions, 2 if small else 5)
+                seconds = alternate(functions, 2 if small else 3)
                 gain, least, most = ratio(seconds["1"], seconds[str(threads)])
                 what = f"{name} of {dim}, {'training' if training else 'embedding'}"
                 one = 1e3 * sorted(seconds["1"])[len(seconds["1"]) // 2]

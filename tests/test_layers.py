@@ -21,7 +21,7 @@ ORDER = (
     ("errors", "interrupts"),
     ("files", "options", "sequences"),
     ("schema", "toml_tables"),
-    ("dataset", "distributed", "precision"),
+    ("dataset", "distributed", "precision", "threads"),
     ("views",),
     ("losses", "scan"),
     ("encoders",),

@@ -14,7 +14,7 @@ from eventvec.errors import ConfigError
 SMALL = 100_000
 """The count of numbers of a model's largest matrix up to which one thread computes: 50,000 with states of 128, 200,000
 with 256. On two idle cores a second thread made steps of states of 64 and 128 1.0 to 1.45 times as fast;
-beside other programs they took 1.2 to 50 times as long, as each operation waits for the last thread
+beside one other program they took 1.6 to 6 times as long, as each operation waits for the last thread
 (`benchmarks.threads`)."""
 VARIABLE = "OMP_NUM_THREADS"
 
