@@ -20,8 +20,8 @@ from eventvec.scan import cells, layer, matmul
 from eventvec.scan.pack import Pack
 
 # Chosen on two CPUs. AMD EPYC (AVX2, 2.4 GHz), GRU of 64 and 256: torch's kernel takes .46 to 1.1 of our cells' time on
-# rows of one length within the first two bounds, 1.0 to 1.8 times beyond them, and 1.05 to 1.9 on rows of several
-# lengths, unless they are 16 rows. On a Xeon with AMX, our cells are 1.4 to 1.5 times as fast on short histories.
+# rows of one length within the first two bounds, 0.82 to 1.8 times beyond them, and 1.04 to 1.9 on rows of several
+# lengths (0.82 to 1.4 with 16 rows). On a Xeon with AMX, our cells are 1.4 to 1.5 times as fast on short histories.
 STEPS = 8  # up to which torch's GRU runs, on rows of one length
 SMALL = 1 << 18  # numbers in all states of a GRU, up to which torch's kernel is faster
 LARGE = 1 << 21  # the same for an LSTM
