@@ -40,6 +40,32 @@ def test_vectors_are_in_the_order_of_the_rows_whatever_the_size_of_batches(
     assert torch.allclose(z, slow, atol=1e-6)
 
 
+@pytest.mark.parametrize("events_per_batch", [1, 30, 10**6])
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_long_rows_are_read_side_by_side_in_stretches(
+    data: ev.Dataset, cell: str, events_per_batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eventvec.embedding.LONG", 7)
+    torch.manual_seed(0)
+    read_out = ("last", "mean", "max")
+    encoder = ev.encoders.Recurrent(ev.encoders.EventEncoder(data.schema), cell, dim=8, read_out=read_out)  # type: ignore[arg-type]
+    x, longest, calls, state = data.sequences, [], [], encoder.state
+
+    def recording(part: ev.Sequences, *before: torch.Tensor) -> torch.Tensor:
+        longest.append(int(part.lengths.max()))
+        return state(part, *before)
+
+    encoder.state = recording  # type: ignore[method-assign]
+    x = x.slice(torch.arange(len(x)), torch.zeros_like(x.lengths), x.lengths.clone().index_fill_(0, torch.tensor(3), 0))
+    z = ev.encode(encoder, x, events_per_batch=events_per_batch, progress=lambda done, n: calls.append((done, n)))
+    slow = torch.cat([encoder.eval()(x[[row]]) for row in range(len(x))]).detach()
+    assert torch.allclose(z, slow, atol=1e-6)
+    assert calls[-1] == (30, 30)
+    assert max(longest) == 7
+    groups = -(-int((x.lengths > 7).sum()) // max(events_per_batch // 7, 1))
+    assert groups * 2 <= len(longest) <= groups * 6  # a call for each stretch of all rows of a group
+
+
 def test_a_row_of_as_many_events_as_a_batch_is_a_batch_of_its_own() -> None:
     class Recording(torch.nn.Module):
         """Records the lengths of the rows in each batch."""

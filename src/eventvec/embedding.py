@@ -25,6 +25,8 @@ from eventvec.threads import as_many_threads_as_pay
 
 Progress = Callable[[int, int], None]
 EVENTS_PER_BATCH = 131_072
+LONG = 4096
+"""The number of events from which on rows are read in stretches of as many events, beside each other."""
 OVERFLOWING = 1e18
 """The size from which on a value is named where embeddings are not finite: its square is beyond float32's range."""
 
@@ -111,14 +113,16 @@ def encode(
     little is spent on padding. The encoder runs in evaluation mode, without gradients, on the device of its weights.
 
     Rows that begin at the same event are one history at several times. An encoder that continues from a state reads
-    such a history once, from each of the times to the next.
+    such a history once, from each of the times to the next. It reads rows of more than 4,096 events in stretches of as
+    many, so that a batch has many rows where each step takes as long for many as for one.
 
     Relations: `embed` keeps the keys and the origin beside the vectors.
 
     Args:
         encoder: Any encoder, `encoder(x) -> (n, dim)`.
         x: The rows.
-        events_per_batch: A batch has fewer events before its last row is added; a longer row is a batch of its own.
+        events_per_batch: A batch has fewer events before its last row is added. A longer row is a batch of its own,
+            unless it is read in stretches.
         precision: The precision of matrix products; bfloat16 is faster and differs by about 0.3 %. The states of a
             recurrent encoder stay float32, and so do products that are too small to gain from bfloat16. A CPU without
             instructions for bfloat16 refuses it.
@@ -146,8 +150,9 @@ def encode(
     x = x.to(device)  # once: windows onto it cost nothing
     vectors = torch.empty(len(x), int(encoder.dim))
     done = 0
-    in_parts = len(x) > 1 and capabilities(encoder).continues and _share_starts(x)
-    parts = (_continued if in_parts else _whole)(encoder, x, events_per_batch)
+    continues = capabilities(encoder).continues
+    in_parts = len(x) > 1 and continues and _share_starts(x)
+    parts = (_continued if in_parts else _in_stretches if continues else _whole)(encoder, x, events_per_batch)
     with (
         evaluating(encoder),
         torch.inference_mode(),
@@ -214,6 +219,25 @@ def _whole(encoder: Encoder, x: Sequences, events_per_batch: int) -> Iterator[tu
     """Yield rows and their vectors, each from all of its events."""
     for rows in batches(x.lengths, events_per_batch):
         yield rows, encoder(x[rows])
+
+
+def _in_stretches(encoder: Any, x: Sequences, events_per_batch: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield rows and their vectors; rows of more than `LONG` events are read side by side, in stretches."""
+    order = x.lengths.argsort(descending=True, stable=True)
+    count = int((x.lengths > LONG).sum())
+    for rows in order[:count].split(max(events_per_batch // LONG, 1)) if count else ():
+        lengths, state = x.lengths[rows], None
+        for at in range(0, int(lengths[0]), LONG):
+            n = int((lengths > at).sum())
+            part = x.slice(rows[:n], torch.full_like(rows[:n], at), (lengths[:n] - at).clamp(max=LONG))
+            if state is None:
+                state = encoder.state(part)
+            else:
+                state = torch.cat([encoder.state(part, state[:n]), state[n:]])
+        yield rows, encoder.read(state)
+    short = order[count:]
+    for rows, vectors in _whole(encoder, x[short], events_per_batch):
+        yield short[rows], vectors
 
 
 def _share_starts(x: Sequences) -> bool:

@@ -426,12 +426,13 @@ def test_scan_without_gradients_gives_the_same_and_allocates_less(cell, monkeypa
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_the_rule_gives_small_batches_to_torch(cell, monkeypatch):
-    """An LSTM without its c, and few steps of a GRU, run in torch's kernel; large ones, also by padding, do not."""
+    """An LSTM without its c, and few steps of a GRU on rows of one length, run in torch's kernel; large ones do not."""
     ragged, lstm = list(range(25, 200)), cell == "lstm"
     for lengths, dim, calls in (
-        ([1], 8, (1, 1)), ([2, 2, 2, 0], 8, (1, 1)), ([5, 4, 4, 3, 1], 8, (not lstm, 1)), (ragged, 64, (0, lstm * 3)),
-        ([1] * 200 + [16], 800, (not lstm) * (4, 4) or (0, 4)), ([1] * 200 + [900], 800, (0, 0)), ([0], 8, (0, 0)),
-        ([9], routing.LARGE, (0, 0)), ([16] * 3, 64, (1, 1)), ([17] * 3, 64, (lstm, lstm)),
+        ([1], 8, (1, 1)), ([2, 2, 2, 0], 8, (1, 1)), ([5, 4, 4, 3, 1], 8, (0, lstm)), (ragged, 64, (0, lstm * 3)),
+        ([1] * 200 + [16], 800, (0, lstm * 4)), ([1] * 200 + [900], 800, (0, 0)), ([0], 8, (0, 0)),
+        ([9], routing.LARGE, (0, 0)), ([8] * 3, 64, (1, 1)), ([9] * 3, 64, (lstm, lstm)),
+        ([2] * 4096, 64, (lstm, lstm)),
     ):  # fmt: skip
         pack = routing.Pack.of(torch.tensor(lengths))
         module = {"gru": nn.GRU, "lstm": nn.LSTM}[cell](1, dim, device="meta")
