@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 from typer.testing import CliRunner
 
@@ -20,7 +21,6 @@ import processes
 from eventvec.cli import app
 from eventvec.errors import CheckpointError
 from eventvec.runs import Record
-from eventvec.runs import run_files as run_writing
 from eventvec.runs.run_files import read_tensors, write_tensors
 from eventvec.training import state
 from fits import Interrupted, coles, dataset, interrupt_after, same, table, weights
@@ -56,7 +56,7 @@ def command(arguments: list[str], killed: str, call: int) -> None:
     if killed == "step":
         state.Training.step = kill_at(state.Training.step, call)  # type: ignore[method-assign]
     if killed == "save":
-        run_writing.save_file = kill_at(run_writing.save_file, call, half_of_a_file)
+        safetensors.torch.save_file = kill_at(safetensors.torch.save_file, call, half_of_a_file)
     raise SystemExit(CliRunner().invoke(app, arguments).exit_code)
 
 
