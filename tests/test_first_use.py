@@ -6,6 +6,7 @@ import ast
 import importlib
 import pickle
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
@@ -97,3 +98,23 @@ def test_type_checkers_are_told_what_a_package_imports_at_first_use(path: Path) 
 def test_the_packages_with_such_names_are_found() -> None:
     late = [path.parent.name for path in PACKAGE.rglob("__init__.py") if told(path)]
     assert {"eventvec", "tables", "training", "runs"} <= set(late)
+
+
+def test_threads_that_use_parts_of_one_package_first_wait_for_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without that, one thread holds a part and waits for its package, which another one holds to import the part."""
+    folder = tmp_path / "mall"
+    (folder / "floor").mkdir(parents=True)
+    call = 'import_at_first_use(__name__, {"mall.floor.left": "one", "mall.floor.right": "two"})'
+    (folder / "__init__.py").write_text(f"from eventvec.first_use import import_at_first_use\n{call}\n")
+    slowly = "import time\ntime.sleep(0.3)\n"
+    (folder / "floor" / "__init__.py").write_text(f"{slowly}from mall.floor import right, left\n")
+    (folder / "floor" / "left.py").write_text(f"{slowly}one = 1\n")
+    (folder / "floor" / "right.py").write_text(f"{slowly}two = 2\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    mall = importlib.import_module("mall")
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(lambda name: getattr(mall, name), ["one", "two"])) == [1, 2]
+    for name in [name for name in sys.modules if name.partition(".")[0] == "mall"]:
+        del sys.modules[name]

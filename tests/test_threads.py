@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -76,3 +77,29 @@ def test_states_of_128_are_small_and_of_256_are_not() -> None:
         size(encoder(events, dim=dim)) for encoder in (ev.encoders.GRU, ev.encoders.Transformer) for dim in (128, 256)
     ]
     assert [each <= SMALL for each in sizes] == [True, False] * 2
+
+
+def test_a_thread_that_begins_inside_the_block_of_another_one_is_given_the_usual_number() -> None:
+    small, large, numbers = torch.nn.Linear(2, 2), torch.nn.Linear(400, 400), dict[str, int]()
+
+    def other() -> None:
+        with as_many_threads_as_pay(large):
+            numbers["large"] = torch.get_num_threads()
+            with as_many_threads_as_pay(small):
+                numbers["small"] = torch.get_num_threads()
+            numbers["large again"] = torch.get_num_threads()
+        numbers["after"] = torch.get_num_threads()
+
+    with as_many_threads_as_pay(small):
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        assert torch.get_num_threads() == 1
+    assert numbers == {"large": 3, "small": 1, "large again": 3, "after": 3}
+    assert torch.get_num_threads() == 3
+
+
+def test_what_is_no_module_and_what_has_no_weights_keeps_the_number() -> None:
+    for model in (object(), torch.nn.Identity()):
+        with as_many_threads_as_pay(model):
+            assert torch.get_num_threads() == 3

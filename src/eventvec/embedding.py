@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from eventvec import torchrun
 from eventvec.dataset import Dataset, check_dataset, last_time, last_times
@@ -26,7 +26,7 @@ from eventvec.threads import as_many_threads_as_pay
 Progress = Callable[[int, int], None]
 EVENTS_PER_BATCH = 131_072
 LONG = 4096
-"""The number of events from which on rows are read in stretches of as many events, beside each other."""
+"""Rows of more events are read in stretches of this many, beside each other."""
 OVERFLOWING = 1e18
 """The size from which on a value is named where embeddings are not finite: its square is beyond float32's range."""
 
@@ -114,7 +114,7 @@ def encode(
 
     Rows that begin at the same event are one history at several times. An encoder that continues from a state reads
     such a history once, from each of the times to the next. It reads rows of more than 4,096 events in stretches of as
-    many, so that a batch has many rows where each step takes as long for many as for one.
+    many, side by side, because a step takes about as long for many rows as for one.
 
     Relations: `embed` keeps the keys and the origin beside the vectors.
 
@@ -158,7 +158,7 @@ def encode(
         torch.inference_mode(),
         exact_cudnn(),
         matmul_precision(precision, device),
-        as_many_threads_as_pay(cast(nn.Module, encoder), threads),
+        as_many_threads_as_pay(encoder, threads),
     ):
         for rows, z in parts:
             if len(z) != len(rows):

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
+
+IMPORTING = threading.RLock()
+LONGEST = 60
+"""The seconds after which a thread no longer waits for one that imports."""
 
 
 def import_at_first_use(package: str, places: Mapping[str, str], modules: Sequence[str] = ()) -> None:
@@ -30,7 +36,8 @@ def import_at_first_use(package: str, places: Mapping[str, str], modules: Sequen
 
     def at_first_use(name: str) -> Any:
         if name in module_of:
-            value = getattr(import_module(module_of[name]), name)
+            with _alone():
+                value = getattr(import_module(module_of[name]), name)
         elif name.startswith("_") or (value := _module(f"{package}.{name}")) is None:
             owners = (
                 () if name.startswith("_") else [module for module in modules if hasattr(at_first_use(module), name)]
@@ -45,10 +52,26 @@ def import_at_first_use(package: str, places: Mapping[str, str], modules: Sequen
     namespace["__dir__"] = lambda: sorted({*namespace, *shown})
 
 
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Let one thread at a time import: where several import parts of one package, Python can refuse with a deadlock.
+
+    A thread that imports a module by its name does not wait for this, and may need what another thread imports here, so
+    that nobody waits for ever.
+    """
+    held = IMPORTING.acquire(timeout=LONGEST)
+    try:
+        yield
+    finally:
+        if held:
+            IMPORTING.release()
+
+
 def _module(name: str) -> Any:
     """Return a module, or None if there is none of the name."""
     try:
-        return import_module(name)
+        with _alone():
+            return import_module(name)
     except ModuleNotFoundError as error:
         if error.name != name:
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,17 +14,34 @@ from eventvec.errors import ConfigError
 
 SMALL = 100_000
 """The count of numbers of a model's largest matrix up to which one thread computes: 50,000 with states of 128, 200,000
-with 256. On two idle cores a second thread made steps of states of 64 and 128 1.0 to 1.45 times as fast;
-beside one other program they took 1.6 to 6 times as long, as each operation waits for the last thread
-(`benchmarks.threads`)."""
+with 256. On two idle cores a second thread made steps of states of 64 and 128 1.15 to 1.43 times as fast; beside one
+other program they took 1.6 to 4.5 times as long, as each operation waits for the last thread (medians of
+`benchmarks.threads`)."""
 VARIABLE = "OMP_NUM_THREADS"
 
 
-@contextmanager
-def as_many_threads_as_pay(model: nn.Module, threads: int | None = None) -> Iterator[None]:
-    """Let torch compute with one thread inside the block if a model is small, and give its number back.
+class _Blocks(threading.local):
+    """How many blocks a thread is in."""
 
-    Nothing changes if the variable `OMP_NUM_THREADS` is set, which says how many are wanted.
+    depth = 0
+
+
+class _Shared:
+    """torch's number before the first of all blocks that are open, in any thread."""
+
+    lock, blocks, number = threading.Lock(), 0, 0
+
+
+_OWN = _Blocks()
+
+
+@contextmanager
+def as_many_threads_as_pay(model: object, threads: int | None = None) -> Iterator[None]:
+    """Let torch compute with one thread inside the block if a model is small, and restore the previous number.
+
+    Nothing changes for a model without learned matrices, or if the variable `OMP_NUM_THREADS` is set, which says how
+    many are wanted. torch has a number for each thread of the process, and a new thread begins with the last one set:
+    it gets the number from before all blocks, whichever thread they are in.
 
     Args:
         model: What is computed.
@@ -34,23 +52,34 @@ def as_many_threads_as_pay(model: nn.Module, threads: int | None = None) -> Iter
     """
     if threads is not None and threads < 1:
         raise ConfigError(f"threads must be at least 1, got {threads}")
-    before = torch.get_num_threads()
+    with _Shared.lock:
+        if not _Shared.blocks:
+            _Shared.number = torch.get_num_threads()
+        _Shared.blocks += 1
+        usual = _Shared.number
+    before = torch.get_num_threads() if _OWN.depth else usual
+    _OWN.depth += 1
     if threads is None:
-        threads = before if VARIABLE in os.environ or size(model) > SMALL else 1
+        threads = 1 if VARIABLE not in os.environ and 0 < size(model) <= SMALL else usual
     torch.set_num_threads(threads)
     try:
         yield
     finally:
+        _OWN.depth -= 1
         torch.set_num_threads(before)
+        with _Shared.lock:
+            _Shared.blocks -= 1
 
 
-def size(model: nn.Module) -> int:
-    """Return the count of numbers of the largest matrix by which a model multiplies, which tables of codes are not.
+def size(model: object) -> int:
+    """Return the count of numbers of the largest learned matrix of a module, which tables of codes are not; else 0.
 
     Example:
         >>> size(nn.GRU(32, 64)), size(nn.Embedding(1000, 16)), size(nn.Linear(8, 1))
         (12288, 0, 8)
     """
+    if not isinstance(model, nn.Module):
+        return 0
     parts = (part for part in model.modules() if not isinstance(part, nn.Embedding | nn.EmbeddingBag))
     sizes = (weight.numel() for part in parts for weight in part.parameters(recurse=False) if weight.dim() > 1)
     return max(sizes, default=0)

@@ -10,10 +10,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from eventvec import distributed, runs
 from eventvec.config import Table, complete, describe
@@ -176,7 +176,7 @@ def train(
     notes = (*time_notes, *notes, *order_notes(method, data.schema, x[training]))
     notes += size_note(method, training, held_out, rows_per_step(options, training, entity))
     config = _recorded(method, data, options, tables, required=path is not None)
-    threads = as_many_threads_as_pay(cast(nn.Module, method), options.threads)
+    threads = as_many_threads_as_pay(method, options.threads)
     with distributed.joined(place), threads, ExitStack() as stack:
         kind = torch.cuda.get_device_name(place) if place.type == "cuda" else place.type  # views depend on it
         distributed.check_alike(versions=runs.versions(), device=kind, data=data.fingerprint, options=str(config))

@@ -201,9 +201,9 @@ def _check_content(path: Path, db: sqlite3.Connection, kind: str, vocabulary: st
     if "kind" not in described:
         raise CheckpointError(f"{path} is damaged: it does not name what it holds of an entity; {RESTORE}")
     if described["kind"] != kind:
+        recent = ", or recent= (--recent) as for the first batch" if "latest" in kind + described["kind"] else ""
         raise CheckpointError(
-            f"{path} must hold the {kind} of each entity, got the {described['kind']}; give --state a new name, or "
-            "recent= (--recent) as for the first batch"
+            f"{path} must hold the {kind} of each entity, got the {described['kind']}; give --state a new name{recent}"
         )
     if vocabulary and described.get("vocabulary", vocabulary) != vocabulary:
         raise CheckpointError(
