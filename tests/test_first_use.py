@@ -111,7 +111,7 @@ def test_threads_that_use_parts_of_one_package_first_wait_for_each_other(
     slowly = "import time\ntime.sleep(0.3)\n"
     (folder / "floor" / "__init__.py").write_text(f"{slowly}from mall.floor import right, left\n")
     (folder / "floor" / "left.py").write_text(f"{slowly}one = 1\n")
-    (folder / "floor" / "right.py").write_text(f"{slowly}two = 2\n")
+    (folder / "floor" / "right.py").write_text(f"{slowly}from mall.floor.left import one\n\ntwo = 2 * one\n")
     monkeypatch.syspath_prepend(tmp_path)
     mall = importlib.import_module("mall")
     with ThreadPoolExecutor(2) as pool:
