@@ -299,8 +299,11 @@ def test_numbers_that_overflow_are_refused_alike_with_their_column_and_no_key(tm
             "encoder's numbers overflow; leave these events out or make the values missing, and the other rows can be "
             "embedded"
         )
+        without = batch.with_columns(amount=None)
+        with pytest.raises(ev.DataError, match=r"^1 of 2 embeddings are not finite: column 'fee' has values of up to"):
+            apply(without)
     assert content(tmp_path / "state") == []
-    others = batch.with_columns(amount=pl.when(pl.col("amount") < 1e30).then("amount"))
+    others = batch.with_columns(pl.when(pl.col(name).abs() < 1e30).then(name) for name in ("amount", "fee"))
     assert same(ev.update(run, others, tmp_path / "state"), whole(run, others))
 
 
