@@ -116,7 +116,7 @@ class Recipe:
         """Kill a program in the middle, and between states and vectors; return the places of wrong entries."""
         before, stream = self.events[:300], self.events[300:]
         before.write_parquet(self.folder / "history.parquet")
-        first = blocks(text(PAGE), "py")[0].replace("history.parquet", str(self.folder / "history.parquet"))
+        first = blocks(text(PAGE), "py")[1].replace("history.parquet", str(self.folder / "history.parquet"))
         exec(first.replace("state.db", str(self.folder / "state.db")), {"ev": ev, "run": self.run, "sink": sink})
         refused = self.fill(stream)
         self.start_and_kill(program, lambda: self.counted() >= 600)
@@ -179,7 +179,7 @@ def test_a_feature_view_of_feast_has_the_vectors_of_its_run(tmp_path: Path) -> N
         pytest.skip("Feast is not installed; `make slow` installs it into .venv-feast, where its packages can be had")
     events = drawn(300)
     run, other = fitted(events, tmp_path / "run"), fitted(events, dim=8)
-    _, program = blocks(text(PAGE), "py")
+    *_, program = blocks(text(PAGE), "py")
     (loop,) = blocks(text(PAGE), "bash")
     for folder in ("drops", "fresh", "store", "bin"):
         (tmp_path / folder).mkdir()
