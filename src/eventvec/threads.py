@@ -15,7 +15,7 @@ from eventvec.errors import ConfigError
 SMALL = 100_000
 """The count of numbers of a model's largest matrix up to which one thread computes: 50,000 with states of 128, 200,000
 with 256. On two idle cores a second thread made steps of states of 64 and 128 1.15 to 1.43 times as fast; beside one
-other program they took 1.6 to 4.5 times as long, as each operation waits for the last thread (medians of
+other program they took 1.6 to 4.6 times as long, as each operation waits for the last thread (medians of
 `benchmarks.threads`)."""
 VARIABLE = "OMP_NUM_THREADS"
 
