@@ -16,8 +16,19 @@ from processes import program
 ROOT = Path(__file__).parents[2]
 TABLES = {
     "coles": (
-        *("table1", "table2", "table6", "table7", "table8", "figure2", "figure3", "figure4", "figure5", "figure6"),
-        *("figure7", "precision", "gate", "foreseen", "shuffled", "theorem1", "negatives", "curves"),
+        *("table1", "table2", "table6", "table7", "table8", "figure2", "figure3", "figure4", "figure4e"),
+        *(
+            "figure5",
+            "figure6",
+            "figure7",
+            "precision",
+            "gate",
+            "foreseen",
+            "shuffled",
+            "theorem1",
+            "negatives",
+            "curves",
+        ),
     ),
     "cresp": ("physionet", "sinusoids", "snooker", "solids"),
     "expclr": ("choose", "rates", "hapt", "cause", "features", "labels", "electric_devices", "icu"),
