@@ -24,7 +24,7 @@ from experiments.order.note_protocol import (
     without_label,
 )
 from experiments.order.real_histories import DATA_SETS
-from experiments.order.text_tables import attention, text_trainings, texts
+from experiments.order.text_tables import attention, text_pairs, text_trainings, texts
 from experiments.order.window_order import irreversibility
 
 ENCODED = ("cmapss", "pbc")
@@ -124,7 +124,7 @@ def _lead(scores: Scores, ours: str, other: str) -> Row:
 TABLES = {
     "figure2": figure2, "figure2_loss": figure2_loss, "population": population, "pairs": pairs,
     "features": features, "assumptions": assumptions, "encoders": encoders, "foreseen": foreseen, "texts": texts,
-    "text_trainings": text_trainings, "attention": attention,
+    "text_trainings": text_trainings, "text_pairs": text_pairs, "attention": attention,
 }  # fmt: skip
 
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from scipy.stats import t  # type: ignore[import-untyped]
 
 from eventvec.statistics import Scores as Scored
 from experiments.command_line import Row
 from experiments.differences import Paired
 from experiments.jobs import side_by_side
 from experiments.order import published
-from experiments.order.note_protocol import FRACTIONS, Array, Scores, comparison_rows
+from experiments.order.note_protocol import Array, Scores, comparison_rows
 from experiments.order.text_study import (
+    ENDS,
     ENTITY,
+    EPOCHS,
     LANGUAGE,
     OCP,
     PCL,
@@ -22,36 +27,104 @@ from experiments.order.text_study import (
     RANDOM,
     WORDS,
     Arm,
-    fold_scores,
-    vectors,
+    results,
     word_accuracy,
 )
 
-RATES = {OCP: 3e-5, PCL: 3e-5, ENTITY: 3e-5, LANGUAGE: 2e-4}
-"""The learning rates: for pairs that of OCP, chosen by accuracy on held-out pairs; by the loss on held-out notes."""
-TRIALS = [*(Arm(OCP, lr) for lr in (3e-5, 1e-4)), *(Arm(LANGUAGE, lr) for lr in (5e-5, 2e-4))]
+RATES = {**dict.fromkeys((OCP, PCL, ENTITY), (3e-5, 1e-4)), LANGUAGE: (5e-5, 2e-4)}
+"""The learning rates that are tried; held-out pairs, or the loss on held-out notes, choose one for each model."""
 SEEDS = 3
-"""The number of trainings of each model, as in the paper."""
+"""The number of trainings of each model and rate, as in the paper."""
+PAIRS_RATE = 3e-5
+"""The learning rate in the study of the number of pairs, set before it: held-out pairs chose it at 48 tokens."""
+SIZES = ((1000, 10), (2000, 10), (4000, 10), (0, EPOCHS), (0, 10), (0, 20))
+"""Numbers of different pairs, 0 for all, and of epochs; in 10 of them about 16,000 pairs are drawn."""
 SHOWN = 30
 """The number of tokens in the table of attention."""
 
 
 def text_trainings(small: bool, keep: Path) -> list[Row]:
     """Every training on texts: the score by which rate and epoch are chosen, and the accuracy on unseen pairs."""
-    arms = [arm for of_encoder in _arms(small).values() for arm in of_encoder if arm.lr]
-    arms += [] if small else [arm for arm in TRIALS if arm not in arms]
+    facts = _facts(_tried(small), keep)
+    chosen = chosen_rates(facts)
     rows = [
         {
             "encoder": arm.objective, "lr": f"{arm.lr:g}", "seed": "ABC"[arm.seed],
-            "chosen": RATES[arm.objective] == arm.lr,
-            "held out": (min if arm.objective == LANGUAGE else max)(about["validation"]), "epoch": about["epoch"],
-            **{name: about.get(name) for name in ("tested", "± tested", "pairs")}, "seconds": about["seconds"],
+            "chosen": chosen[arm.objective] == arm.lr, "held out": _held_out(arm, about), "epoch": about["epoch"],
+            **{name: about.get(name) for name in ("tested", "± tested", "pairs")}, "steps": about["steps"],
+            "held out by epoch": _curve([about["validation"]]), "seconds": about["seconds"],
         }
-        for arm, (_, about) in zip(arms, side_by_side(vectors, [(arm, keep) for arm in arms]), strict=True)
+        for arm, about in facts.items()
     ]  # fmt: skip
     held_out, tested = word_accuracy(small)
     words = {"encoder": f"{WORDS}, linear, all pairs of {OCP}", "held out": held_out, **tested}
     return [*rows, {name: words.get(name) for name in rows[0]}]
+
+
+def chosen_rates(facts: Mapping[Arm, Mapping[str, Any]]) -> dict[str, float]:
+    """Return the rate of each model whose trainings have the best mean on what is held out of them.
+
+    Args:
+        facts: Of each training, as `results` returns them.
+    """
+    scores: dict[str, dict[float, list[float]]] = {}
+    for arm, about in facts.items():
+        scores.setdefault(arm.objective, {}).setdefault(arm.lr, []).append(_held_out(arm, about))
+    means = {name: {lr: np.mean(values) for lr, values in by_rate.items()} for name, by_rate in scores.items()}
+    return {name: (min if name == LANGUAGE else max)(mean, key=mean.__getitem__) for name, mean in means.items()}
+
+
+def text_pairs(small: bool, keep: Path) -> list[Row]:
+    """OCP and entity-contrastive by the number of different pairs at equal steps, and by steps on all pairs.
+
+    Notes of each package are left out for fewer pairs, so that the packages are the same. The accuracy is that on pairs
+    of packages that no training saw, and AUC is that of `texts`, with the lead over the untrained MiniLM.
+    """
+    objectives, sizes, fractions = (OCP, ENTITY), SIZES, ENDS
+    if small:
+        objectives, sizes, fractions = (OCP,), ((24, EPOCHS), (0, EPOCHS)), ENDS[:1]
+    runs = {
+        (objective, pairs, epochs): [
+            Arm(objective, PAIRS_RATE, seed, small, pairs, epochs) for seed in range(1 if small else SEEDS)
+        ]
+        for objective, (pairs, epochs) in product(objectives, sizes)
+    }
+    plain = Arm(PLAIN, small=small)
+    arms = [plain, *(arm for of_row in runs.values() for arm in of_row)]
+    found = dict(zip(arms, side_by_side(results, [(arm, keep) for arm in arms]), strict=True))
+    rows = []
+    for (objective, *_), of_row in runs.items():
+        facts = [found[arm][1] for arm in of_row]
+        tested, half_widths = (np.array([about[name] for about in facts]) for name in ("tested", "± tested"))
+        row: Row = {"encoder": objective, **{name: _mean(facts, name) for name in ("given", "drawn", "met", "steps")}}
+        row |= {
+            "held out": float(np.mean([max(about["validation"]) for about in facts])),
+            "unseen pairs": float(tested.mean()), "± 95 %": both_intervals(tested, half_widths),
+        }  # fmt: skip
+        for fraction in fractions:
+            auc, before = (
+                np.stack([found[arm][0][:, arm.fractions.index(fraction), 0] for arm in some], 1)
+                for some in (of_row, [plain])
+            )
+            row |= {
+                f"AUC at {fraction:g}": float(auc.mean()), f"std at {fraction:g}": float(auc.mean(1).std(ddof=1)),
+                f"over MiniLM at {fraction:g}": float(auc.mean() - before.mean()),
+                f"± 95 % at {fraction:g}": interval(auc, before),
+            }  # fmt: skip
+        rows.append({**row, "held out by epoch": _curve([about["validation"] for about in facts])})
+    return rows
+
+
+def both_intervals(shares: Array, half_widths: Array) -> float:
+    """Return the half-width of the 95 % interval of a mean share over packages and trainings, added as independent.
+
+    Args:
+        shares: `(runs,)` the share of each training, on the same pairs.
+        half_widths: `(runs,)` the half-width of each over packages.
+    """
+    n = len(shares)
+    trainings = t.ppf(0.975, n - 1) * shares.std(ddof=1) / np.sqrt(n) if n > 1 else 0.0
+    return float(np.hypot(half_widths.mean(), trainings))
 
 
 def texts(small: bool, keep: Path) -> list[Row]:
@@ -62,10 +135,10 @@ def texts(small: bool, keep: Path) -> list[Row]:
 
 def attention(small: bool, keep: Path) -> list[Row]:
     """The tokens with the highest mean attention of OCP's last layer, on pairs of packages that no training saw."""
-    arms = _arms(small)
-    side_by_side(vectors, [(arm, keep) for arm in (*arms[OCP], *arms[PLAIN])])
-    (before,) = (vectors(arm, keep)[1]["attention"] for arm in arms[PLAIN])
-    of_seeds = [vectors(arm, keep)[1]["attention"] for arm in arms[OCP]]
+    arms = _arms(small, keep)
+    facts = _facts([*arms[OCP], *arms[PLAIN]], keep)
+    (before,) = (facts[arm]["attention"] for arm in arms[PLAIN])
+    of_seeds = [facts[arm]["attention"] for arm in arms[OCP]]
     means = {token: float(np.mean([of_seed[token] for of_seed in of_seeds])) for token in of_seeds[0]}
     ranked = sorted(means, key=lambda token: -means[token])[:SHOWN]
     return [
@@ -120,21 +193,53 @@ def interval(ours: Array, other: Array) -> float:
 
 
 def _scores(small: bool, keep: Path) -> Scores:
-    fractions = FRACTIONS[:1] if small else FRACTIONS
-    arms = _arms(small)
-    jobs = [(arm, keep, fractions) for of_encoder in arms.values() for arm in of_encoder]
-    by_arm = dict(zip((job[0] for job in jobs), side_by_side(fold_scores, jobs), strict=True))
+    arms = _arms(small, keep)
+    every = [arm for of_encoder in arms.values() for arm in of_encoder]
+    by_arm = dict(zip(every, side_by_side(results, [(arm, keep) for arm in every]), strict=True))
     return {
-        (encoder, fraction): np.stack([by_arm[arm][:, i] for arm in of_encoder], 1)
+        (encoder, fraction): np.stack([by_arm[arm][0][:, i] for arm in of_encoder], 1)
         for encoder, of_encoder in arms.items()
-        for i, fraction in enumerate(fractions)
+        for i, fraction in enumerate(of_encoder[0].fractions)
     }
 
 
-def _arms(small: bool) -> dict[str, list[Arm]]:
-    """Return the runs of each encoder; what has no random part has one run."""
+def _tried(small: bool) -> list[Arm]:
+    """Return the trainings of all models at all rates."""
     if small:
-        return {OCP: [Arm(OCP, RATES[OCP], small=True)], PLAIN: [Arm(PLAIN, small=True)]}
-    trained = {name: [Arm(name, RATES[name], seed) for seed in range(SEEDS)] for name in (OCP, PCL, ENTITY, LANGUAGE)}
-    untrained = [Arm(RANDOM, seed=seed) for seed in range(SEEDS)]
-    return {**trained, PLAIN: [Arm(PLAIN)], RANDOM: untrained, WORDS: [Arm(WORDS)]}
+        return [Arm(OCP, RATES[OCP][0], small=True)]
+    return [Arm(name, lr, seed) for name, rates in RATES.items() for lr, seed in product(rates, range(SEEDS))]
+
+
+def _arms(small: bool, keep: Path) -> dict[str, list[Arm]]:
+    """Return the runs of each encoder, at the chosen rates; what has no random part has one run."""
+    tried = _tried(small)
+    chosen = chosen_rates(_facts(tried, keep))
+    trained = {name: [arm for arm in tried if (arm.objective, arm.lr) == (name, lr)] for name, lr in chosen.items()}
+    if small:
+        return {**trained, PLAIN: [Arm(PLAIN, small=True)]}
+    return {
+        **trained,
+        PLAIN: [Arm(PLAIN)],
+        RANDOM: [Arm(RANDOM, seed=seed) for seed in range(SEEDS)],
+        WORDS: [Arm(WORDS)],
+    }
+
+
+def _facts(arms: Sequence[Arm], keep: Path) -> dict[Arm, dict[str, Any]]:
+    found = side_by_side(results, [(arm, keep) for arm in arms])
+    return {arm: about for arm, (_, about) in zip(arms, found, strict=True)}
+
+
+def _held_out(arm: Arm, about: Mapping[str, Any]) -> float:
+    """Return the best accuracy on held-out pairs, or the lowest loss on held-out notes."""
+    return float((min if arm.objective == LANGUAGE else max)(about["validation"]))
+
+
+def _mean(facts: Sequence[Mapping[str, Any]], name: str) -> int:
+    return round(float(np.mean([about[name] for about in facts])))
+
+
+def _curve(curves: Sequence[Sequence[float]]) -> str:
+    """Return the mean over trainings by epoch; those of fewer pairs have different numbers of epochs."""
+    epochs = min(map(len, curves))
+    return " ".join(f"{value:.3f}" for value in np.mean([curve[:epochs] for curve in curves], 0))

@@ -36,7 +36,7 @@ TABLES = {
     "main_job": ("churn", "death", "flights", "order"),
     "order": (
         *("figure2", "figure2_loss", "population", "pairs", "features", "assumptions", "encoders", "foreseen"),
-        *("texts", "text_trainings", "attention"),
+        *("texts", "text_trainings", "text_pairs", "attention"),
     ),
     "protocols": ("table",),
     "settings": ("effects",),
@@ -61,7 +61,7 @@ WITHOUT_DATA = {
 
 
 IN_BFLOAT16 = {
-    ("order", "texts"), ("order", "text_trainings"), ("order", "attention"),
+    ("order", "texts"), ("order", "text_trainings"), ("order", "text_pairs"), ("order", "attention"),
 }  # fmt: skip
 """Tables of networks that compute in bfloat16, some of them in processes of their own."""
 SLOW_CPU = pytest.mark.skipif(not cpu_has_bfloat16(), reason="this CPU does not compute in bfloat16")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+import torch
 from experiments.order import text_study
 from experiments.order.published import AUC
 from experiments.order.real_histories import LabelledHistories
@@ -18,13 +20,15 @@ from experiments.order.text_study import (
     PLAIN,
     WORDS,
     Arm,
-    fold_scores,
+    cut_histories,
     problem,
+    results,
     share_of_groups,
+    shared_out,
     vectors,
     word_accuracy,
 )
-from experiments.order.text_tables import RATES, TRIALS, interval, lead_rows
+from experiments.order.text_tables import SIZES, both_intervals, chosen_rates, interval, lead_rows, text_pairs
 
 import backbones
 import eventvec as ev
@@ -65,9 +69,8 @@ def test_packages_with_labels_are_in_no_training() -> None:
 
 
 @pytest.mark.parametrize("objective", [OCP, PCL, ENTITY, LANGUAGE, PLAIN])
-def test_a_model_is_trained_once_and_gives_a_vector_of_each_note(objective: str, tmp_path: Path) -> None:
-    arm = Arm(objective, 0.0 if objective == PLAIN else 1e-3, small=True)
-    z, about = vectors(arm, tmp_path)
+def test_a_model_gives_a_vector_of_each_note(objective: str) -> None:
+    z, about = vectors(Arm(objective, 0.0 if objective == PLAIN else 1e-3, small=True))
     assert z.shape == (240, backbones.WIDTH)
     assert np.isfinite(z).all()
     assert ("attention" in about) == (objective in (OCP, PLAIN))
@@ -75,17 +78,55 @@ def test_a_model_is_trained_once_and_gives_a_vector_of_each_note(objective: str,
     if objective in (OCP, PCL, ENTITY):
         assert about["pairs"] == 40 * 5
         assert 0 <= about["validation"][0] <= 1
-    (file,) = tmp_path.iterdir()
-    written = file.stat().st_mtime_ns
-    assert np.array_equal(vectors(arm, tmp_path)[0], z)
-    assert file.stat().st_mtime_ns == written
+        assert (about["given"], about["drawn"]) == (12 * 5, 12 * 5)  # 4 of 16 packages are held out
+
+
+def test_a_model_is_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arm = Arm(OCP, 1e-3, small=True)
+    scores, about = results(arm, tmp_path)
+    assert scores.shape == (5, 1, 2)
+    monkeypatch.setattr(text_study, "vectors", None)
+    again, same = results(arm, tmp_path)
+    assert np.array_equal(again, scores)
+    assert same == about
 
 
 def test_a_linear_layer_finds_the_word_that_tells_the_label(tmp_path: Path) -> None:
-    scores = fold_scores(Arm(PLAIN, small=True), tmp_path, (1, 0.5))
-    assert scores.shape == (5, 2, 2)
-    assert scores[:, 0, 0].min() > 0.9
-    assert not list(Path(tmp_path).glob(f"{WORDS}*"))
+    for objective in (PLAIN, WORDS):
+        scores, _ = results(Arm(objective, small=True), tmp_path)
+        assert scores[:, 0, 0].min() > 0.9
+
+
+def test_fewer_pairs_take_as_many_steps() -> None:
+    every, few = (vectors(Arm(ENTITY, 1e-3, small=True, pairs=pairs))[1] for pairs in (0, 24))
+    assert (every["given"], every["drawn"], every["steps"]) == (60, 60, 3)
+    assert few["met"] == round(24 * (1 - 0.5**6))
+    assert every["met"] == round(60 * (1 - 0.8**5))  # five draws of five pairs from each of 12 packages
+    assert (few["given"], few["steps"], few["drawn"]) == (24, 3, 3 * 24)  # all 10 to 12 packages in each step
+
+
+def test_stretches_of_notes_are_left_of_the_packages_trained_on() -> None:
+    data = problem(small=True).unlabelled
+    training = torch.tensor([3, 0, 7])
+    x, left = data.sequences, cut_histories(data, training, 8, seed=1).sequences
+    assert left.lengths[training].tolist() == [4, 4, 3]  # 3 + 3 + 2 pairs
+    others = np.setdiff1d(np.arange(16), training)
+    assert torch.equal(left.starts[others], x.starts[others])
+    assert torch.equal(left.lengths[others], x.lengths[others])
+    starts = torch.stack([cut_histories(data, training, 8, seed).sequences.starts[training] for seed in range(99)])
+    places = starts - x.starts[training]
+    assert [sorted(set(column.tolist())) for column in places.T] == [[0, 1, 2], [0, 1, 2], [0, 1, 2, 3]]
+
+
+def test_shares_are_as_equal_as_what_each_has_allows() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        counts = rng.integers(1, 20, rng.integers(1, 30))
+        total = int(rng.integers(1, counts.sum() + 5))
+        given, expected = shared_out(counts, total), np.zeros_like(counts)
+        for _ in range(min(total, counts.sum())):  # one by one, to the one that has given least
+            expected[np.argmin(np.where(expected < counts, expected, 99))] += 1
+        assert given.tolist() == expected.tolist()
 
 
 def test_a_linear_model_of_words_reads_the_order_of_notes_that_advance() -> None:
@@ -93,10 +134,36 @@ def test_a_linear_model_of_words_reads_the_order_of_notes_that_advance() -> None
     assert (held_out, tested["tested"], tested["pairs"]) == (1.0, 1.0, 40 * 5)
 
 
-def test_the_chosen_rate_of_each_model_is_among_its_trials() -> None:
-    assert all(Arm(objective, RATES[objective]) in TRIALS for objective in (OCP, LANGUAGE))
-    assert RATES[OCP] == RATES[PCL] == RATES[ENTITY]
-    assert len({str(arm) for arm in TRIALS}) == len(TRIALS)
+def test_the_rate_of_a_model_has_the_best_mean_on_what_is_held_out() -> None:
+    validation = {
+        Arm(OCP, 3e-5, 0): [0.5, 0.6], Arm(OCP, 3e-5, 1): [0.5, 0.4], Arm(OCP, 1e-4, 0): [0.5, 0.5],
+        Arm(OCP, 1e-4, 1): [0.58, 0.5], Arm(LANGUAGE, 5e-5): [4.0, 3.5], Arm(LANGUAGE, 2e-4): [3.6, 3.7],
+    }  # fmt: skip
+    chosen = chosen_rates({arm: {"validation": curve} for arm, curve in validation.items()})
+    assert chosen == {OCP: 3e-5, LANGUAGE: 5e-5}
+
+
+def test_the_names_of_different_trainings_differ() -> None:
+    arms = [Arm(OCP, 3e-5, seed, False, *size) for seed in (0, 1) for size in SIZES]
+    assert len({str(arm) for arm in arms}) == len(set(arms)) == len(arms)
+
+
+def test_the_study_of_pairs_has_a_row_for_each_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)  # other processes would read the real texts
+    few, every = text_pairs(small=True, keep=tmp_path)
+    assert (few["given"], every["given"], few["steps"], every["steps"]) == (24, 60, 3, 3)
+    assert 0 <= few["unseen pairs"] <= 1
+    assert len(every["held out by epoch"].split()) == 1
+
+
+def test_an_interval_over_packages_and_trainings_has_both_parts() -> None:
+    from scipy.stats import ttest_1samp
+
+    shares = np.random.default_rng(4).random(3)
+    confidence = ttest_1samp(shares, 0).confidence_interval(0.95)
+    expected = np.hypot((confidence.high - confidence.low) / 2, 0.03)
+    assert both_intervals(shares, np.array([0.02, 0.03, 0.04])) == pytest.approx(expected)
+    assert both_intervals(shares[:1], np.array([0.02])) == pytest.approx(0.02)
 
 
 def test_the_interval_of_a_share_is_that_of_single_rows_or_of_whole_groups() -> None:
