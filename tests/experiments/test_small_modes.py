@@ -25,7 +25,7 @@ TABLES = {
     "main_job": ("churn", "death", "flights", "order"),
     "order": (
         *("figure2", "figure2_loss", "population", "pairs", "features", "assumptions", "encoders", "foreseen"),
-        *("texts", "text_trainings", "attention"),
+        *("figure3b", "texts", "text_trainings", "attention"),
     ),
     "protocols": ("table",),
     "settings": ("effects",),
