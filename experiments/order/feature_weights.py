@@ -117,14 +117,14 @@ def weight_row(name: str, folds: Sequence[Weights]) -> Row:
     *Of the weight* is the share of the sum of absolute weights that is positive; *size of +* is the median of the
     positive weights of all folds.
     """
-    positive, by_chance = ([_share(weights) for weights in kind] for kind in _kinds(folds))
+    positive, by_chance = ([_share(kind) for kind in kinds if kind.any()] for kinds in _kinds(folds))
     weights = np.concatenate([fold.weights for fold in folds])
     largest, excluded = examples(folds)
     return {
         "data": name, "selected": float(np.mean([(fold.weights != 0).sum() for fold in folds])),
         "positive": float(np.mean(positive)), "paper": POSITIVE, "difference": float(np.mean(positive)) - POSITIVE,
-        "least": min(positive), "most": max(positive), "shuffled": float(np.mean(by_chance)),
-        "least, shuffled": min(by_chance), "most, shuffled": max(by_chance),
+        "least": min(positive), "most": max(positive), "shuffled": float(np.mean(by_chance)) if by_chance else None,
+        "least, shuffled": min(by_chance, default=None), "most, shuffled": max(by_chance, default=None),
         "of the weight": float(weights[weights > 0].sum() / abs(weights).sum()),
         "size of +": _size(weights > 0, weights), "size of −": _size(weights < 0, weights),
         "largest": largest, "excluded": excluded,
@@ -168,5 +168,5 @@ def _size(some: Array, weights: Array) -> float | None:
 
 
 def _share(weights: Array) -> float:
-    """Return the share of the nonzero weights that are positive, NaN if there is none."""
-    return float((weights > 0).sum()) / int((weights != 0).sum()) if weights.any() else float("nan")
+    """Return the share of the nonzero weights that are positive."""
+    return float((weights > 0).sum() / (weights != 0).sum())
