@@ -35,6 +35,10 @@ TRIALS: dict[str, tuple[Arm, ...]] = {
     ),
     "TS2Vec": _grid("TS2Vec", ("tcn",)),
     "supervised": (*_grid("supervised"), Arm("supervised", 0.005, "resnet")),
+    "labels only": (
+        *_grid("labels only"), Arm("labels only", 0.005, "resnet"), Arm("labels only", 0.001, options=POSTER),
+        Arm("labels only", 0.005, options=POSTER),
+    ),
 }  # fmt: skip
 """The trials on windows of motion, by method: the score was that of a linear classifier on five training users."""
 LONG = 5_000
