@@ -35,10 +35,6 @@ TRIALS: dict[str, tuple[Arm, ...]] = {
     ),
     "TS2Vec": _grid("TS2Vec", ("tcn",)),
     "supervised": (*_grid("supervised"), Arm("supervised", 0.005, "resnet")),
-    "labels only": (
-        *_grid("labels only"), Arm("labels only", 0.005, "resnet"), Arm("labels only", 0.001, options=POSTER),
-        Arm("labels only", 0.005, options=POSTER),
-    ),
 }  # fmt: skip
 """The trials on windows of motion, by method: the score was that of a linear classifier on five training users."""
 LONG = 5_000
@@ -47,6 +43,9 @@ RATE_TRIALS = (
     *(Arm("ExpCLR", lr, options=POSTER, steps=LONG) for lr in (3e-5, 1e-4, 3e-4)),
 )
 """The trials at low rates, some of them with five times the steps, on the same users."""
+SHORT = 345
+LABEL_TRIALS = {method: tuple(Arm(method, lr, steps=SHORT) for lr in RATES) for method in ("supervised", "labels only")}
+"""The trials with all labels and nothing else to learn from, with three passes over the windows, on the same users."""
 FEW_TRIALS = (
     *_grid("supervised"), *_grid("semi-supervised"),
     Arm("semi-supervised", 0.0003, options={**POSTER, "added": 1.0}),

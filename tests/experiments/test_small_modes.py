@@ -20,7 +20,7 @@ TABLES = {
         *("figure7", "precision", "gate", "foreseen", "shuffled", "theorem1", "negatives", "curves"),
     ),
     "cresp": ("physionet", "sinusoids", "snooker", "solids"),
-    "expclr": ("choose", "rates", "hapt", "cause", "features", "labels", "electric_devices", "icu"),
+    "expclr": ("choose", "rates", "hapt", "cause", "features", "labels", "only_labels", "electric_devices", "icu"),
     "influence": ("retrained",),
     "main_job": ("churn", "death", "flights", "order"),
     "order": (
