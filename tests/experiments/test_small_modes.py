@@ -30,7 +30,7 @@ TABLES = {
     "protocols": ("table",),
     "settings": ("effects",),
     "tpp": (
-        *("describe", "choose", "table6", "table7", "table8", "table9", "table10", "table11", "table12"),
+        *("describe", "table3", "choose", "table6", "table7", "table8", "table9", "table10", "table11", "table12"),
         *("counterfeits", "pairs", "full", "words", "fusions"),
     ),
     "words": ("human",),
