@@ -91,7 +91,8 @@ def _values(x: Sequences, field: Feature) -> Tensor:
     values = cast(Tensor, static_values(x, field.name))
     if isinstance(field, Categorical):
         return values.float().masked_fill(values < FIRST, torch.nan)[:, None]
-    return field.scale(values).reshape(len(values), -1)
+    scaled = field.scale(values)
+    return scaled if isinstance(field, Vector) else scaled[:, None]
 
 
 def _columns(x: Sequences, field: Feature) -> Tensor:
