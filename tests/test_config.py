@@ -357,8 +357,8 @@ def test_an_unknown_option_of_a_nested_dataclass_is_refused():
     [
         (
             {"method": {"name": "expclr"}, "encoder": {"name": "gru"}},
-            "method: expclr needs features (names of numeric or vector columns of the static table, --static): "
-            "--set method.features=…",
+            "method: expclr needs features (names of numeric, vector or categorical columns of the static table, "
+            "--static): --set method.features=…",
         ),
         (
             {"method": {"name": "tpp_embedding"}, "encoder": {"name": "language"}},

@@ -14,7 +14,16 @@ from experiments.command_line import Row, run
 from experiments.expclr.arms import FEATURES, STEPS, UNTRAINED, Arm, file_name, vectors
 from experiments.expclr.problems import IN_UNITS, Name, Variant, problem, stay_aggregates
 from experiments.expclr.scores import CLASSIFIERS, Scored, correlation, explained, predicted, predictions, scored
-from experiments.expclr.settings import CHOSEN, FEW_LABELS, FEW_TRIALS, RATE_TRIALS, STAY_TRIALS, STAYS, TRIALS
+from experiments.expclr.settings import (
+    CHOSEN,
+    FEW_LABELS,
+    FEW_TRIALS,
+    LABEL_TRIALS,
+    RATE_TRIALS,
+    STAY_TRIALS,
+    STAYS,
+    TRIALS,
+)
 from experiments.jobs import side_by_side
 
 SEEDS = (0, 1, 2)
@@ -71,6 +80,41 @@ def rates(small: bool, keep: Path) -> list[Row]:
             for arm, score in zip(arms, values, strict=True)
         ]  # fmt: skip
     return rows
+
+
+def only_labels(small: bool, keep: Path) -> list[Row]:
+    """Motion: ExpCLR with the labels as the only features, its fully supervised form, beside cross-entropy.
+
+    The rates are chosen on five training users, one seed; the best of each method is scored on the nine test users,
+    three seeds. The paper's poster has no number for this form.
+    """
+    choosing, tested = Variant("hapt", choosing=True, small=small), Variant("hapt", small=small)
+    of, rows, best = problem(choosing), list[Row](), [Arm(UNTRAINED)]
+    for arms in LABEL_TRIALS.values():
+        few = arms[: 1 if small else None]
+        trained = side_by_side(vectors, [(arm, choosing, 0, keep) for arm in few])
+        scores = [
+            {
+                name: scored(of, [predicted(name, of, choosing, z["training"], z["test"])])
+                for name in CLASSIFIERS["hapt"]
+            }
+            for z in trained
+        ]
+        best.append(few[max(range(len(few)), key=lambda place: scores[place]["linear"].mean)])
+        rows += [_labels_row("choosing", str(arm), of_arm, None) for arm, of_arm in zip(few, scores, strict=True)]
+    on_test = _scores(((arm, tested) for arm in best), keep)
+    supervised = on_test["supervised", tested]
+    return rows + [_labels_row("test", arm.method, on_test[arm.method, tested], supervised) for arm in best]
+
+
+def _labels_row(users: str, name: str, scores: dict[str, Scored], supervised: dict[str, Scored] | None) -> Row:
+    """Return the columns of one arm, with its lead over cross-entropy on the same users."""
+    row: Row = {"users": users, "vectors": name, "paper": None}
+    for classifier, score in scores.items():
+        row |= _columns(classifier, score)
+        of_lead = _columns(f"{classifier} minus supervised", score - (supervised or scores)[classifier])
+        row |= of_lead if supervised else dict.fromkeys(of_lead)
+    return row
 
 
 def hapt(small: bool, keep: Path) -> list[Row]:
@@ -240,7 +284,7 @@ def _columns(name: str, score: Scored) -> Row:
 
 TABLES = {
     "choose": choose, "rates": rates, "hapt": hapt, "cause": cause, "features": features, "labels": labels,
-    "electric_devices": electric_devices, "icu": icu,
+    "only_labels": only_labels, "electric_devices": electric_devices, "icu": icu,
 }  # fmt: skip
 
 

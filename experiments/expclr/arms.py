@@ -32,6 +32,8 @@ STEPS = {"hapt": 920, "electric_devices": 920, "icu": 490}
 LAYERS, WIDTH = 5, 32  # of the temporal convolution, whose receptive field is 125 steps
 RESIDUAL_WIDTH, STATE = 16, 64
 FEATURES, UNTRAINED = "the features alone", "untrained encoder"
+READ_LABELS = ("supervised", "labels only", "semi-supervised")
+"""The methods that read the labels of the training part."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ def _coles(encoder: Any, of: Problem) -> nn.Module:
 METHODS: dict[str, Callable[..., nn.Module]] = {
     "ExpCLR": _expclr,
     "quadratic loss": lambda encoder, of, **options: _expclr(encoder, of, temperature=math.inf, **options),
+    "labels only": lambda encoder, of, **options: ExpCLR(encoder, of.training.schema, (LABEL,), **options),
     "semi-supervised": lambda encoder, of, **options: _expclr(encoder, of, label=LABEL, **options),
     "feature decoding": lambda encoder, of: Supervised(encoder, of.training.schema, of.features),
     "triplets": lambda encoder, of, **options: ExpertTriplets(encoder, of.training.schema, of.features, **options),
@@ -144,7 +147,7 @@ def _features(of: Problem, part: ev.Dataset) -> Array:
 
 def file_name(arm: Arm, variant: Variant) -> str:
     """Return the name of an arm's vectors on a problem, without what has no influence on the training."""
-    reads = "labels" if arm.method in ("supervised", "semi-supervised") else ""
+    reads = "labels" if arm.method in READ_LABELS else ""
     steps = f"{arm.steps or STEPS[variant.name]} steps"
     parts = [variant.name, steps, str(arm).replace(":", ""), variant.features, "noise" if variant.noise else ""]
     parts += [f"{variant.fraction:g} of {reads} {variant.seed}"] if reads else []

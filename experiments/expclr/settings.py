@@ -43,6 +43,9 @@ RATE_TRIALS = (
     *(Arm("ExpCLR", lr, options=POSTER, steps=LONG) for lr in (3e-5, 1e-4, 3e-4)),
 )
 """The trials at low rates, some of them with five times the steps, on the same users."""
+SHORT = 345
+LABEL_TRIALS = {method: tuple(Arm(method, lr, steps=SHORT) for lr in RATES) for method in ("supervised", "labels only")}
+"""The trials with all labels and nothing else to learn from, with three passes over the windows, on the same users."""
 FEW_TRIALS = (
     *_grid("supervised"), *_grid("semi-supervised"),
     Arm("semi-supervised", 0.0003, options={**POSTER, "added": 1.0}),

@@ -12,7 +12,7 @@ from scipy.stats import ttest_1samp, ttest_rel  # type: ignore[import-untyped]
 import eventvec as ev
 from experiments.command_line import Row, run
 from experiments.order import assumptions as feature_signals
-from experiments.order import feature_comparison, number_of_pairs, synthetic
+from experiments.order import feature_comparison, feature_weights, number_of_pairs, synthetic
 from experiments.order.encoder_comparison import encoder_scores
 from experiments.order.feature_comparison import ALL, OCP, feature_scores
 from experiments.order.note_protocol import (
@@ -60,6 +60,11 @@ def features(small: bool) -> list[Row]:
         for row in comparison_rows(name, result.scores, OCP):
             rows.append({**row, "pairs": result.pairs, "columns": result.columns[row["features"], row["fraction"]]})
     return rows
+
+
+def figure3b(small: bool) -> list[Row]:
+    """Figure 3b: signs and sizes of the weights of the features selected by order, on four data sets and made notes."""
+    return feature_weights.figure3b(small)
 
 
 def assumptions(small: bool) -> list[Row]:
@@ -123,8 +128,9 @@ def _lead(scores: Scores, ours: str, other: str) -> Row:
 
 TABLES = {
     "figure2": figure2, "figure2_loss": figure2_loss, "population": population, "pairs": pairs,
-    "features": features, "assumptions": assumptions, "encoders": encoders, "foreseen": foreseen, "texts": texts,
-    "text_trainings": text_trainings, "text_pairs": text_pairs, "attention": attention,
+    "features": features, "figure3b": figure3b, "assumptions": assumptions, "encoders": encoders,
+    "foreseen": foreseen, "texts": texts, "text_trainings": text_trainings, "text_pairs": text_pairs,
+    "attention": attention,
 }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from experiments.order.note_protocol import (
     tuned_scores,
 )
 from experiments.order.real_histories import DATA_SETS
-from experiments.order.sparse_selection import l1_to_count, most_common, random_subsets, tfidf
+from experiments.order.sparse_selection import Selected, l1_to_count, most_common, random_subsets, tfidf
 
 SEED = 0
 COUNT, WITHIN, RANDOM_SUBSETS = 50, 5, 5  # features to select, and random subsets of the same size
@@ -61,8 +61,31 @@ def fit_features(train: Array | list[str]) -> Callable[[Array | list[str]], Any]
         vectorizer = tfidf(train, SHARE)
         return lambda texts: vectorizer.transform(texts).tocsr()
     deciles = [_deciles(values) for values in train.T]
+    common = _common(train, deciles)
+    return lambda values: _above(values, deciles)[:, common].astype(float)
+
+
+def feature_names(train: Array | list[str], columns: Sequence[str]) -> Array:
+    """Return `(d,)` the names of the features of `fit_features`, in their order.
+
+    Args:
+        train: the texts, or `(m, k)` means, of the labelled training notes.
+        columns: the `k` names of the means.
+    """
+    if isinstance(train, list):
+        return np.asarray(tfidf(train, SHARE).get_feature_names_out())
+    deciles = [_deciles(values) for values in train.T]
+    names = [
+        [*(f"{name} > {limit:.3g}" for limit in limits), f"{name} missing"]
+        for name, limits in zip(columns, deciles, strict=True)
+    ]
+    return np.concatenate(names)[_common(train, deciles)]
+
+
+def _common(train: Any, deciles: list[Array]) -> Array:
+    """Return whether each feature is that of at least 5 % of the training notes, and not of all of them."""
     share = _above(train, deciles).mean(0)
-    return lambda values: _above(values, deciles)[:, (share >= SHARE) & (share < 1)].astype(float)
+    return (share >= SHARE) & (share < 1)
 
 
 def _deciles(values: Array) -> Array:
@@ -76,19 +99,27 @@ def _above(notes: Any, deciles: list[Array]) -> Array:
     return np.concatenate([np.c_[values[:, None] > limits, np.isnan(values)] for values, limits in pairs], 1)
 
 
+def select_by_order(windows: Any, pairs: Array) -> Selected:
+    """Return the features that tell the order: 50 ± 5 of them, or half of them if there are fewer than 100.
+
+    Args:
+        windows: `(n, d)` features of the notes that are paired.
+        pairs: `(3, m)` the notes of each pair, and its label.
+    """
+    first, second, label = pairs
+    count = min(COUNT, windows.shape[1] // 2)
+    return l1_to_count(windows[first], windows[second], label, count=count, within=WITHIN)
+
+
 def feature_sets(train: Any, windows: Any, pairs: Array) -> dict[str, list[Array]]:
     """Return the columns of each feature set: OCP's, all, the most common in training, and five random subsets.
-
-    OCP selects 50 ± 5 features, or half of them if there are fewer than 100.
 
     Args:
         train: `(m, d)` features of the labelled training notes.
         windows: `(n, d)` features of the notes that are paired.
         pairs: `(3, m)` the notes of each pair, and its label.
     """
-    first, second, label = pairs
-    count = min(COUNT, train.shape[1] // 2)
-    selected = l1_to_count(windows[first], windows[second], label, count=count, within=WITHIN).features
+    selected = select_by_order(windows, pairs).features
     return {
         OCP: [selected],
         ALL: [np.arange(train.shape[1])],

@@ -1,4 +1,4 @@
-"""The published scores of the language models on cancer patients' notes (Agrawal et al. 2022, Tables 1 and 5)."""
+"""The published numbers on cancer patients' notes (Agrawal et al. 2022, Tables 1 and 5, Figure 3b)."""
 
 from __future__ import annotations
 
@@ -36,3 +36,10 @@ ATTENDED = (
     *("resolved", "prior"),
 )
 """The tokens that the paper names among those with a mean attention above .1."""
+
+POSITIVE = 0.76
+"""Section 4.2: the share of the selected features whose weight is positive."""
+
+SELECTED_TERMS = ("mass", "increased", "decreased", "stable", "change", "new", "suspicious")
+EXCLUDED_TERMS = ("discussed", "imaging", "left", "mri", "also", "follow")
+"""Figure 3b, examples. The paper prints no weight."""

@@ -19,6 +19,7 @@ from experiments.tpp.described import FACTS, by_sentences, counterfeits_by_sente
 from experiments.tpp.discrimination import bag_of_words, fits, shares_of_others
 from experiments.tpp.full import full
 from experiments.tpp.published import ABLATIONS, BADGES, EARTHQUAKES, MIXED, OURS, TUNED, UNTUNED, Score
+from experiments.tpp.quality import quality
 from experiments.tpp.scores import Scored, perfect_reader, searched, share_told_apart, told_apart_by_others
 from experiments.tpp.sentences import parse
 from experiments.tpp.settings import (
@@ -45,6 +46,11 @@ BAGS = ("bag of words", "bag of type names")
 def describe(small: bool, keep: Path) -> list[Row]:
     """The three benchmarks: how many histories each description fits, and what readers without training find by it."""
     return [row for name in SETS for row in described(benchmark(name, sequences=60 if small else SEQUENCES))]
+
+
+def table3(small: bool, keep: Path) -> list[Row]:
+    """Tables 3 and 4: what can be computed of the quality of descriptions without a judge, beside the judges."""
+    return [row for name in SETS for row in quality(benchmark(name, sequences=60 if small else SEQUENCES))]
 
 
 def described(data: Benchmark) -> list[Row]:
@@ -307,10 +313,9 @@ def _fit(data: Benchmark) -> Array:
 
 
 TABLES = {
-    "describe": describe, "choose": choose, "table6": table6, "table7": table7, "table8": table8, "table9": table9,
-    "table10": table10, "table11": table11, "table12": table12, "counterfeits": counterfeits, "pairs": pairs,
-    "words": words, "fusions": fusions,
-    "full": full,
+    "describe": describe, "table3": table3, "choose": choose, "table6": table6, "table7": table7, "table8": table8,
+    "table9": table9, "table10": table10, "table11": table11, "table12": table12, "counterfeits": counterfeits,
+    "pairs": pairs, "words": words, "fusions": fusions, "full": full,
 }  # fmt: skip
 
 

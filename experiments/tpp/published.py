@@ -1,4 +1,4 @@
-"""The mean reciprocal ranks and Recall@5 of Liu and Quan 2024, Tables 6 to 12."""
+"""The published numbers of Liu and Quan 2024: quality (Tables 3 and 4), MRR and Recall@5 (Tables 6 to 12)."""
 
 from __future__ import annotations
 
@@ -54,3 +54,20 @@ ABLATIONS: Mapping[tuple[str, str], Score] = {
 """Tables 8 to 11, TPP-Llama-Chat."""
 OURS = {BADGES: "stack-overflow", EARTHQUAKES: "us-earthquake", MIXED: MIXED}
 """The published set that each of ours stands beside."""
+
+JUDGES = ("GPT-4o", "GPT-4o-mini")
+CRITERIA = ("accuracy", "coverage", "fidelity", "clarity", "conciseness")
+
+
+def _quality(rows: str) -> Mapping[tuple[str, str], float]:
+    """Return the score of each single set and criterion, from the rows of a table."""
+    return dict(zip(product(FOLDERS[:-1], CRITERIA), map(float, rows.split()), strict=True))
+
+
+QUALITY = {
+    "GPT-4o": _quality("""4.10 4.05 4.25 4.94 4.56  4.01 4.00 4.18 4.98 4.67  4.44 4.03 4.46 4.89 4.36
+        4.36 4.31 4.42 4.96 4.95  4.66 4.33 4.74 4.99 4.82"""),
+    "GPT-4o-mini": _quality("""5.00 5.00 5.00 5.00 5.00  5.00 4.87 4.96 5.00 4.86  5.00 4.99 4.99 5.00 4.99
+        4.99 4.99 4.85 5.00 4.93  5.00 5.00 4.98 5.00 5.00"""),
+}
+"""Tables 3 and 4: the mean score from 1 to 5 of the paper's descriptions, which GPT-4o-mini wrote, by two judges."""

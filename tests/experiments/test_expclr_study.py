@@ -9,12 +9,13 @@ import numpy as np
 import polars as pl
 import pytest
 from experiments.expclr import problems
-from experiments.expclr.arms import FEATURES, Arm, vectors
+from experiments.expclr.arms import FEATURES, METHODS, Arm, file_name, vectors
 from experiments.expclr.problems import Variant, expert_scores, labelled, problem
 from experiments.expclr.scores import Scored, scored
-from experiments.expclr.settings import CHOSEN, FEW_LABELS, FEW_TRIALS, STAY_TRIALS, STAYS, TRIALS
+from experiments.expclr.settings import CHOSEN, FEW_LABELS, FEW_TRIALS, LABEL_TRIALS, STAY_TRIALS, STAYS, TRIALS
 
 import eventvec as ev
+import make
 from eventvec.evaluation.resampled_scores import replicates
 from eventvec.statistics.resampling import resample
 
@@ -68,6 +69,25 @@ def test_every_chosen_setting_is_a_listed_trial() -> None:
     assert all(arm in FEW_TRIALS for arm in FEW_LABELS.values())
     assert all(STAYS[method] in STAY_TRIALS for method in ("ExpCLR", "CoLES"))
     assert {STAYS[name].lr for name in ("quadratic loss", "feature decoding")} == {STAYS["ExpCLR"].lr}
+
+
+def test_with_labels_alone_each_method_has_the_same_trials_and_a_training_is_named_by_its_labels() -> None:
+    tried = [[(arm.lr, arm.encoder, arm.steps) for arm in arms] for arms in LABEL_TRIALS.values()]
+    assert tried[0] == tried[1]
+    arm, whole, few = LABEL_TRIALS["labels only"][0], Variant("hapt"), Variant("hapt", fraction=0.2)
+    assert file_name(arm, whole) != file_name(arm, few)
+    assert file_name(CHOSEN["ExpCLR"], whole) == file_name(CHOSEN["ExpCLR"], few)
+
+
+@pytest.mark.data
+def test_labels_alone_are_the_only_feature_of_their_arm() -> None:
+    of = problem(Variant("hapt", features="twelve", small=True))
+    method = METHODS["labels only"](make.encoder("gru"), of)
+    assert method.static_columns == (problems.LABEL,)
+    assert sorted(method.feature_names) == sorted(f"{problems.LABEL} = {name}" for name in of.classes)
+    x = of.training.sequences
+    code = np.asarray(x.static[problems.LABEL])
+    assert (method.similarity(x).numpy() == (code[:, None] == code)).all()
 
 
 @pytest.mark.data

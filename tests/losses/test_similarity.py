@@ -107,6 +107,25 @@ def test_features_that_are_missing_are_left_out_of_both_rows(rows, dim, largest,
         torch.testing.assert_close(similarity, expected, equal_nan=True, rtol=1e-6, atol=1e-6)
 
 
+def test_columns_that_are_missing_together_may_count_as_one_entry():
+    f = draw(8, 4)
+    f[1:3, 1:] = math.nan  # three columns of one entry
+    f[3, 0] = math.nan
+    entries = torch.tensor([1.0, *[1 / 3] * 3], dtype=torch.float64)
+    expected = torch.empty(8, 8, dtype=torch.float64)
+    for i, a in enumerate(f):
+        for j, b in enumerate(f):
+            shared = ~(a - b).isnan()
+            count = float(shared[0]) + float(shared[1])
+            expected[i, j] = ((a - b)[shared].square().sum() * 2 / count).sqrt() if count else math.nan
+    largest = expected.nan_to_num(0).max()
+    torch.testing.assert_close(
+        feature_similarity(f, entries=entries), (1 - expected / largest).square(), equal_nan=True
+    )
+    assert largest_distance(f, entries=entries) == pytest.approx(float(largest))
+    assert not torch.equal(feature_similarity(f)[0], feature_similarity(f, entries=entries)[0])
+
+
 def test_the_largest_distance_of_a_data_set_is_that_of_its_rows(monkeypatch: pytest.MonkeyPatch):
     f = draw(1_100, 3)
     assert largest_distance(f) == pytest.approx(torch.cdist(f, f).max().item())

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import polars as pl
 import pytest
 import torch
 from torch import Tensor, nn
 
+import eventvec as ev
 import make
+from commands import answer
 from eventvec import losses
 from eventvec.config import build_method, describe
 from eventvec.dataset import Dataset
@@ -96,6 +99,97 @@ def test_rows_that_lack_features_are_compared_by_those_that_both_have():
     assert torch.equal(method.loss(x, rng()), expected)
 
 
+KINDS = (Categorical("group", ("a", "b", "c")), Categorical("place", ("home", "away")))
+
+
+def with_categories(missing: bool = False) -> tuple[Schema, Sequences]:
+    """Return rows with two categorical features beside the numbers, some missing, unknown, or without any feature."""
+    x = rows()
+    x.static["group"] = torch.tensor([2, 3, 4, 4, 2, 2])
+    x.static["place"] = torch.tensor([2, 2, 3, 3, 2, 3])
+    if missing:
+        x.static["group"] = torch.tensor([2, 0, 4, 1, 2, 0])
+        x.static["place"] = torch.tensor([0, 2, 3, 3, 2, 1])
+        x.static["speed"][2:4] = float("nan")
+        x.static["shape"][5, 0] = float("nan")
+    return replace(schema(), static=(*STATIC[:2], *KINDS)), x
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_categories_and_numbers_are_compared_as_by_a_loop_over_features(missing):
+    described, x = with_categories(missing)
+    method = ExpCLR(make.encoder("gru"), described, ["group", "speed", "place", "shape"], temperature=math.inf)
+    speed, shape = (field.scale(x.static[field.name]).tolist() for field in STATIC[:2])
+    features = [[speed[i], *shape[i], x.static["group"][i].item(), x.static["place"][i].item()] for i in range(6)]
+
+    def distance(a: list[float], b: list[float]) -> float:
+        squares = [(v - w) ** 2 for v, w in zip(a[:3], b[:3], strict=True) if not math.isnan(v + w)]
+        squares += [float(v != w) for v, w in zip(a[3:], b[3:], strict=True) if min(v, w) >= 2]
+        return math.sqrt(sum(squares) * 5 / len(squares)) if squares else math.nan
+
+    loop = torch.tensor([[distance(a, b) for b in features] for a in features])
+    largest = loop.nan_to_num(0).max()
+    torch.testing.assert_close(method.similarity(x), (1 - loop / largest).square(), equal_nan=True, atol=1e-5, rtol=0)
+    whole = ExpCLR(make.encoder("gru"), described, method.features, largest="data")
+    whole.prepare(x)
+    torch.testing.assert_close(
+        whole.similarity(x[:3]), (1 - loop[:3, :3] / largest).square(), equal_nan=True, atol=1e-5, rtol=0
+    )
+
+
+def test_labels_as_the_only_feature_are_the_similarity_of_labels():
+    described, x = with_categories(missing=True)
+    method = ExpCLR(make.encoder("gru"), described, ["group"])
+    assert method.usable(x).tolist() == [True, False, True, False, True, False]
+    code, known = x.static["group"], x.static["group"] >= 2
+    expected = (code[:, None] == code).float().masked_fill(~(known[:, None] & known), torch.nan)
+    torch.testing.assert_close(method.similarity(x), expected, equal_nan=True, atol=0, rtol=0)
+    z, same = method.encoder(x[known]), expected[known][:, known]
+    loss = losses.expclr_loss(z, same, delta="auto", temperature=1.0, normalize="row_mean")
+    assert torch.equal(method.loss(x[known], rng()), loss)
+    alike = x[torch.tensor([0, 4])]  # a batch of one class
+    assert method.similarity(alike).tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert method.loss(alike, rng()).isfinite()
+
+
+def test_indicators_of_categories_have_names_and_values_of_unit_distance():
+    described, x = with_categories(missing=True)
+    method = ExpCLR(make.encoder("gru"), described, ["speed", "group"])
+    assert method.feature_names == ("speed", "group = a", "group = b", "group = c")
+    half = math.sqrt(0.5)
+    assert method.expert(x)[0, 1:].tolist() == pytest.approx([half, 0, 0])
+    assert method.expert(x)[2, 1:].tolist() == pytest.approx([0, 0, half])
+    assert method.expert(x)[[1, 3, 5], 1:].isnan().all()  # missing, unknown, missing
+
+
+@pytest.mark.parametrize("command_line", [False, True])
+def test_an_encoder_learns_from_labels_as_the_only_feature(tmp_path, command_line):
+    data, label = waves(96)
+    names = [("slow", "low", "high", "fast")[k] for k in label.tolist()]
+    x = data.sequences
+    events = pl.DataFrame({
+        "wave": torch.arange(96).repeat_interleave(40).numpy(), "t": x.columns["time"].numpy(),
+        "amount": x.columns["amount"].numpy(),
+    })  # fmt: skip
+    labels = pl.DataFrame({"wave": range(96), "tempo": names})
+    if command_line:
+        events.write_parquet(tmp_path / "events.parquet")
+        labels.write_parquet(tmp_path / "labels.parquet")
+        answer(
+            *("fit", "--events", tmp_path / "events.parquet", "--key", "wave", "--time", "t", "--numeric", "amount"),
+            *("--static", tmp_path / "labels.parquet", "--method", "expclr", "--set", 'method.features=["tempo"]'),
+            *("--epochs", 1, "--out", tmp_path / "run"),
+        )
+        run = load(tmp_path / "run")
+    else:
+        read = ev.read(
+            events, key="wave", time="t", numeric=["amount"], static=labels, static_columns={"tempo": "categorical"}
+        )
+        run = ev.fit({"method": {"name": "expclr", "features": ["tempo"]}, "encoder": {"dim": 8}}, read, epochs=1)
+        assert "tempo = slow" in run.notes[-1]
+    assert sorted(run.method.feature_names) == [f"tempo = {name}" for name in ("fast", "high", "low", "slow")]
+
+
 def test_labels_of_some_rows_decide_about_their_pairs():
     x = rows()
     x.static["group"] = torch.tensor([2, 2, 3, 0, 1, 3])
@@ -179,11 +273,11 @@ def test_columns_that_are_missing_or_not_numbers_are_refused():
     encoder = make.encoder("gru")
     with pytest.raises(ConfigError, match=r"no static column 'sped'; did you mean 'speed'"):
         ExpCLR(encoder, schema(), ["sped"])
-    for name, kind in (("group", "categorical"), ("words", "text")):
-        with pytest.raises(
-            ConfigError, match=f"each of features must be a numeric or vector column, got '{name}', which is {kind}"
-        ):
-            ExpCLR(encoder, schema(), ["speed", name])
+    with pytest.raises(
+        ConfigError,
+        match="each of features must be a numeric or vector or categorical column, got 'words', which is text",
+    ):
+        ExpCLR(encoder, schema(), ["speed", "words"])
     with pytest.raises(DataError, match="the data have no static column 'speed'"):
         ExpCLR(encoder, schema(), ["speed"]).usable(make.sequences([3]))
 
@@ -316,6 +410,17 @@ def test_gradient_is_invariant_to_shifts_and_scale_of_embeddings():
     radial = (encoder.position.grad * encoder.position).sum()
     torch.testing.assert_close(radial, torch.tensor(0.0), atol=1e-6, rtol=0)  # scale
     assert float(encoder.position.grad.abs().max()) > 1e-3
+
+
+@pytest.mark.parametrize("method", [ExpCLR, ExpertTriplets])
+def test_a_category_with_one_value_in_training_is_refused(method):
+    described, x = with_categories()
+    x.static["group"] = torch.tensor([2, 0, 2, 1, 2, 2])
+    with pytest.raises(DataError, match=r"no feature has two different values in the 6 rows to train on \(group\)"):
+        method(make.encoder("gru"), described, ["group"]).prepare(x)
+    both = method(make.encoder("gru"), described, ["group", "place"])
+    both.prepare(x)
+    assert both.loss(x, rng()).isfinite()
 
 
 @pytest.mark.parametrize("method", [ExpCLR, ExpertTriplets])

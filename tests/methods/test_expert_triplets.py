@@ -12,7 +12,7 @@ import make
 from eventvec.config import build_method, describe
 from eventvec.errors import ConfigError
 from eventvec.methods import ExpertTriplets
-from eventvec.methods.expclr import expert_features
+from eventvec.methods.expert_columns import expert_features
 from eventvec.schema import Numeric, Schema
 from eventvec.sequences import Sequences
 from laws import rng

@@ -20,19 +20,21 @@ MOST_ROWS = 8192
 """The largest number of rows whose distances `largest_distance` compares."""
 
 
-def feature_similarity(features: Tensor, *, largest: float | None = None) -> Tensor:
+def feature_similarity(features: Tensor, *, largest: float | None = None, entries: Tensor | None = None) -> Tensor:
     """Return `(n, n)` similarities of the expert features of each two rows: 1 if they are equal, 0 for the farthest.
 
     ``s_ij = (1 - ‖f_i - f_j‖ / max_kl ‖f_k - f_l‖)²`` (Nonnenmacher et al. 2022). If all rows are equal, all are 1.
 
     The paper does not speak of missing features. Here the distance of two rows that lack entries is that of the k of d
     entries which both have, times ``√(d/k)``, as if the others differed as much. The similarity of two rows that share
-    no entry is NaN, and the losses leave this pair out.
+    no entry is NaN, and the losses leave this pair out. With `entries`, d and k are sums of these.
 
     Args:
         features: `(n, d)`, with columns on comparable scales, NaN where missing.
         largest: The maximum in the formula, such as `largest_distance` of a data set; by default, of these rows. The
             similarity of rows that are farther from each other is 0.
+        entries: `(d,)` as how many entries each column counts where some are missing; 1 by default. The columns of one
+            category, which are missing together, count as one entry if each has 1 by their number.
 
     Example:
         >>> feature_similarity(torch.tensor([[0.0], [1.0], [4.0]])).tolist()
@@ -40,18 +42,19 @@ def feature_similarity(features: Tensor, *, largest: float | None = None) -> Ten
         >>> feature_similarity(torch.tensor([[0.0], [1.0], [4.0]]), largest=2.0)[0].tolist()
         [1.0, 0.25, 0.0]
     """
-    distance = _shared_distances(features)
+    distance = _shared_distances(features, entries=entries)
     bound = distance.nan_to_num(0.0).max() if largest is None else torch.as_tensor(largest)
     return (1 - distance / bound.clamp(min=1e-12)).clamp(min=0).square()
 
 
-def largest_distance(features: Tensor) -> float:
+def largest_distance(features: Tensor, *, entries: Tensor | None = None) -> float:
     """Return the largest distance between the features of two rows, the maximum over a data set in the similarity.
 
     Of more than 8,192 rows, as many at even distances are compared.
 
     Args:
         features: As in `feature_similarity`.
+        entries: As in `feature_similarity`.
 
     Example:
         >>> largest_distance(torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, float("nan")]]))
@@ -60,7 +63,7 @@ def largest_distance(features: Tensor) -> float:
     if not len(features):
         return 0.0
     few = features[:: max(1, -(-len(features) // MOST_ROWS))]
-    return max(float(_shared_distances(few, block).nan_to_num(0.0).max()) for block in few.split(512))
+    return max(float(_shared_distances(few, block, entries).nan_to_num(0.0).max()) for block in few.split(512))
 
 
 def with_labels(similarity: Tensor, label: Tensor, known: Tensor) -> Tensor:
@@ -204,7 +207,7 @@ def _distances(z: Tensor) -> Tensor:
     return torch.cdist(z, z, compute_mode="donot_use_mm_for_euclid_dist")
 
 
-def _shared_distances(features: Tensor, others: Tensor | None = None) -> Tensor:
+def _shared_distances(features: Tensor, others: Tensor | None = None, entries: Tensor | None = None) -> Tensor:
     """Return `(n, m)` distances over the entries that both rows have, scaled to all entries; NaN if they share none."""
     others = features if others is None else others
     if not bool(features.isnan().any() | others.isnan().any()):
@@ -213,6 +216,7 @@ def _shared_distances(features: Tensor, others: Tensor | None = None) -> Tensor:
     a, b = (values.double().nan_to_num(0.0) for values in (others, features))
     in_a, in_b = ((~values.isnan()).double() for values in (others, features))
     squared = a.square() @ in_b.T + in_a @ b.square().T - 2 * a @ b.T
-    shared = in_a @ in_b.T
-    scaled = squared.clamp(min=0) * (features.shape[1] / shared.clamp(min=1))
+    counted = torch.ones(features.shape[1]).to(a) if entries is None else entries.to(a)
+    shared = (in_a * counted) @ in_b.T
+    scaled = squared.clamp(min=0) * (counted.sum() / shared.masked_fill(shared == 0, 1.0))
     return scaled.sqrt().masked_fill(shared == 0, math.nan).to(features.dtype)

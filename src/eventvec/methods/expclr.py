@@ -11,17 +11,23 @@ from torch import Tensor, nn
 from eventvec import losses
 from eventvec.dataset import static_values
 from eventvec.encoders.interface import Encoder, check_encoder
-from eventvec.errors import ConfigError, DataError
+from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion
+from eventvec.methods.expert_columns import (
+    check_differences,
+    expert_features,
+    feature_columns,
+    feature_entries,
+    feature_fields,
+    has_feature,
+)
 from eventvec.methods.explained import explained_features
 from eventvec.methods.label_losses import has_label, static_column
-from eventvec.schema import Categorical, Numeric, Schema, Vector, check_schema
+from eventvec.schema import Categorical, Schema, check_schema
 from eventvec.sequences import Sequences, stack
 from eventvec.views.draws import integers
 
 Largest: TypeAlias = Literal["batch", "data"]
-MOST_NAMES = 6
-"""How many features a message names."""
 
 
 class ExpCLR(nn.Module):
@@ -31,6 +37,12 @@ class ExpCLR(nn.Module):
     training only. Distances are divided by the mean of their row, as in Kim et al. 2021, and Δ is chosen so that the
     mean of the target distances is 1 too: with a fixed Δ, few or correlated features would push all rows to one
     distance.
+
+    A feature may be a category. The paper's distances are between vectors of numbers, and it does not say how
+    categories enter them. In our reading a category is its indicators, one for each value of the schema, times 1/√2:
+    two different categories are at distance 1, as far apart as two numbers that differ by a standard deviation. An
+    unknown category counts as missing. With labels as the only feature, two rows have the similarity 1 if their labels
+    are equal and 0 if not, the paper's rule for labels: this is the fully supervised form.
 
     With `label`, two rows that have labels are similar if these are equal, and all other pairs as their features are;
     the paper's poster has this semi-supervised form but not its formula, and this is our reading. If few rows have
@@ -42,7 +54,7 @@ class ExpCLR(nn.Module):
     Args:
         encoder: Encoder that is trained, `encoder(x) -> (n, dim)`; it reads whole rows, one view each.
         schema: Has the scales of the features.
-        features: Names of numeric or vector columns of the static table, `--static`.
+        features: Names of numeric, vector or categorical columns of the static table, `--static`.
         delta: Distance Δ of the least similar pair, or `auto`, ``1 / mean(1 - s)`` of each batch.
         temperature: τ; the lower it is, the more the worst pairs weigh. Infinity weighs all pairs equally (the paper's
             quadratic loss).
@@ -57,7 +69,7 @@ class ExpCLR(nn.Module):
 
     Example:
         >>> import eventvec as ev
-        >>> schema = ev.Schema("id", "t", "integer", static=(Numeric("speed"),))
+        >>> schema = ev.Schema("id", "t", "integer", static=(ev.schema.Numeric("speed"),))
         >>> method = ExpCLR(ev.encoders.GRU(ev.encoders.EventEncoder(schema), dim=4), schema, ["speed"])
         >>> speed = {"speed": torch.tensor([1.0, 2.0, float("nan")])}
         >>> x = Sequences({"gap": torch.randn(6)}, torch.tensor([0, 2, 4]), torch.tensor([2, 2, 2]), speed)
@@ -98,6 +110,7 @@ class ExpCLR(nn.Module):
         self.delta, self.temperature, self.normalize = delta, temperature, normalize
         self.largest, self.label, self.added = largest, label, added
         self.fields = feature_fields(schema, features)
+        self.entries = feature_entries(self.fields)
         self.label_field = None if label is None else static_column(schema, "label", label, Categorical)
         self._largest_distance: float | None = None
         self._labelled: Sequences | None = None
@@ -109,28 +122,27 @@ class ExpCLR(nn.Module):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The name of each number that `expert` returns: a column, or a column and the place in its vector."""
-        sizes = [(field.name, field.size if isinstance(field, Vector) else 0) for field in self.fields]
-        return tuple(name for field, size in sizes for name in ([f"{field}[{i}]" for i in range(size)] or [field]))
+        """The name of each number that `expert` returns: a column, a column and the place in its vector, or a value."""
+        return tuple(name for field in self.fields for name in feature_columns(field))
 
     def expert(self, x: Sequences) -> Tensor:
-        """Return `(n, d)` standardised features of each row, NaN where missing."""
+        """Return `(n, d)` standardised features of each row, and indicators of categories; NaN where missing."""
         return expert_features(x, self.fields)
 
     def prepare(self, x: Sequences) -> None:
         """Find the largest distance between features of the rows to train on, and the rows with labels, if needed."""
         if self.label_field is None:
-            check_differences(self.expert(x), self.features)
+            check_differences(x, self.fields)
         elif self.added:
             self._labelled = x[has_label(x, self.label_field).nonzero().squeeze(1)]
         if self.largest == "data":
-            self._largest_distance = losses.largest_distance(self.expert(x))
+            self._largest_distance = losses.largest_distance(self.expert(x), entries=self.entries)
 
     def similarity(self, x: Sequences) -> Tensor:
         """Return `(n, n)` similarities of rows, NaN for two rows that have neither a feature nor a label in common."""
         if self.largest == "data" and self._largest_distance is None:
             raise ConfigError("largest='data' needs the rows to train on: give them to prepare first, as fit does")
-        s = losses.feature_similarity(self.expert(x), largest=self._largest_distance)
+        s = losses.feature_similarity(self.expert(x), largest=self._largest_distance, entries=self.entries)
         if self.label_field is None:
             return s
         known = has_label(x, self.label_field)
@@ -149,7 +161,7 @@ class ExpCLR(nn.Module):
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: rows with at least one event, and with a feature or a label."""
-        known = self.expert(x).isfinite().any(1)
+        known = has_feature(x, self.fields)
         if self.label_field is not None:
             known = known | has_label(x, self.label_field)
         return known & (x.lengths > 0)
@@ -162,27 +174,3 @@ class ExpCLR(nn.Module):
     def suggested(x: Sequences) -> Suggestion:
         """Return a temporal convolution, the kind of encoder that the paper uses."""
         return {"encoder": {"name": "tcn"}}
-
-
-def feature_fields(schema: Schema, features: Sequence[str]) -> list[Numeric | Vector]:
-    """Return the schema's fields of expert features, which are numeric or vector static columns."""
-    if not features:
-        raise ConfigError("features must name at least one static column, got none")
-    return [static_column(schema, "each of features", name, Numeric, Vector) for name in features]
-
-
-def expert_features(x: Sequences, fields: Sequence[Numeric | Vector]) -> Tensor:
-    """Return `(n, d)` standardised features of each row, NaN where missing."""
-    columns = [(field, cast(Tensor, static_values(x, field.name))) for field in fields]
-    return torch.column_stack([field.scale(values) for field, values in columns])
-
-
-def check_differences(values: Tensor, names: Sequence[str]) -> None:
-    """Refuse `(n, d)` features of the rows to train on if none has two values, so that all rows would be alike."""
-    low, high = values.nan_to_num(torch.inf), values.nan_to_num(-torch.inf)
-    if not len(values) or not (low.amin(0) < high.amax(0)).any():
-        shown = ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
-        raise DataError(
-            f"no feature has two different values in the {len(values):,} rows to train on ({shown}); at least one "
-            "feature must differ, or no row would be nearer to another"
-        )

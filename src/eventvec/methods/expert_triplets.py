@@ -10,7 +10,14 @@ from torch import Tensor, nn
 from eventvec import losses
 from eventvec.encoders.interface import Encoder, check_encoder
 from eventvec.methods.declarations import Suggestion
-from eventvec.methods.expclr import ExpCLR, check_differences, expert_features, feature_fields
+from eventvec.methods.expclr import ExpCLR
+from eventvec.methods.expert_columns import (
+    check_differences,
+    expert_features,
+    feature_entries,
+    feature_fields,
+    has_feature,
+)
 from eventvec.options import above_zero, at_least
 from eventvec.schema import Schema, check_schema
 from eventvec.sequences import Sequences
@@ -28,7 +35,8 @@ class ExpertTriplets(nn.Module):
     Args:
         encoder: Encoder that is trained, `encoder(x) -> (n, dim)`.
         schema: Has the scales of the features.
-        features: Names of numeric or vector columns of the static table, `--static`.
+        features: Names of numeric, vector or categorical columns of the static table, `--static`; categories enter
+            distances as in `ExpCLR`.
         margin: m, above 0.
         count: Pairs for each row, at least 1.
 
@@ -55,6 +63,7 @@ class ExpertTriplets(nn.Module):
         check_schema(schema)
         self.encoder, self.schema, self.features = encoder, schema, tuple(features)
         self.margin, self.count, self.fields = margin, count, feature_fields(schema, features)
+        self.entries = feature_entries(self.fields)
 
     @property
     def static_columns(self) -> tuple[str, ...]:
@@ -63,11 +72,11 @@ class ExpertTriplets(nn.Module):
 
     def prepare(self, x: Sequences) -> None:
         """Refuse rows to train on in which no feature has two values."""
-        check_differences(expert_features(x, self.fields), self.features)
+        check_differences(x, self.fields)
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
         """Return the mean loss of the triplets of a batch that count."""
-        similarity = losses.feature_similarity(expert_features(batch, self.fields))
+        similarity = losses.feature_similarity(expert_features(batch, self.fields), entries=self.entries)
         z = self.encoder(batch)
         distance = losses.squared_distances(z).clamp(min=1e-12).sqrt()
         n = len(batch)
@@ -81,7 +90,7 @@ class ExpertTriplets(nn.Module):
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: rows with at least one event and a feature."""
-        return expert_features(x, self.fields).isfinite().any(1) & (x.lengths > 0)
+        return has_feature(x, self.fields) & (x.lengths > 0)
 
     @staticmethod
     def suggested(x: Sequences) -> Suggestion:
