@@ -50,7 +50,7 @@ def named_processes() -> None:
 @pytest.fixture
 def bfloat16_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a CPU without instructions for bfloat16 compute in it, slowly."""
-    monkeypatch.setattr(precision, "cpu_has_bfloat16", lambda: True)
+    monkeypatch.setattr(precision, "cpu_has_bfloat16", lambda *_: True)
 
 
 @pytest.fixture

@@ -114,7 +114,7 @@ def test_instruction_flags_decide_whether_a_cpu_has_bfloat16(monkeypatch, tmp_pa
 
 
 def test_a_cpu_without_bfloat16_refuses_it_before_anything_is_written(monkeypatch, tmp_path):
-    monkeypatch.setattr(precision, "cpu_has_bfloat16", lambda: False)
+    monkeypatch.setattr(precision, "cpu_has_bfloat16", lambda *_: False)
     refusal = "precision bfloat16 needs a CPU that computes in it .* take precision float32, or a GPU"
     events = pl.DataFrame({"id": [0, 0, 1, 1], "t": [0, 1, 0, 1], "v": [0.0, 1.0, 2.0, 3.0]})
     data = ev.read(events, key="id", time="t", numeric=["v"])
@@ -129,12 +129,55 @@ def test_a_cpu_without_bfloat16_refuses_it_before_anything_is_written(monkeypatc
 
 @pytest.mark.usefixtures("bfloat16_everywhere")
 def test_a_run_keeps_its_precision_when_it_is_resumed(tmp_path):
-    events = pl.DataFrame({"id": [0, 0, 1, 1], "t": [0, 1, 0, 1], "v": [0.0, 1.0, 2.0, 3.0]})
-    data = ev.read(events, key="id", time="t", numeric=["v"])
+    data = two_histories()
     ev.fit("ocp", data, epochs=1, precision="bfloat16", device="cpu", out=tmp_path / "run")
     assert ev.load(tmp_path / "run").config["fit"]["precision"] == "bfloat16"
     with pytest.raises(ev.CheckpointError, match=r"was begun with other settings in \[fit\]"):
         ev.fit("ocp", data, epochs=1, precision="float32", device="cpu", out=tmp_path / "run", resume=True)
+
+
+@pytest.mark.usefixtures("bfloat16_everywhere")
+@pytest.mark.parametrize(("dim", "chosen"), [(256, "bfloat16"), (255, "float32")])
+def test_auto_is_bfloat16_for_a_large_model_and_says_so(tmp_path, dim, chosen):
+    run = ev.fit(of_size(dim), two_histories(), epochs=1, device="cpu", out=tmp_path / "run")
+    assert ev.load(tmp_path / "run").config["fit"]["precision"] == chosen
+    told = [note for note in run.notes if "bfloat16, which takes less time on this CPU" in note]
+    assert len(told) == (chosen == "bfloat16")
+
+
+def test_auto_is_float32_without_instructions_of_x86_and_on_a_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"bf16": True, "amx_bf16": False}, raising=False)
+    precision.cpu_has_bfloat16.cache_clear()
+    assert not precision.pays(precision.WIDE, CPU)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True}, raising=False)
+    precision.cpu_has_bfloat16.cache_clear()
+    assert precision.pays(precision.WIDE, CPU)
+    assert not precision.pays(precision.WIDE, torch.device("cuda"))
+    precision.cpu_has_bfloat16.cache_clear()
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_another_machine_keeps_the_precision_that_auto_was(monkeypatch, tmp_path, begun):
+    monkeypatch.setattr(precision, "cpu_has_bfloat16", lambda *_: begun)
+    ev.fit(of_size(256), two_histories(), epochs=1, device="cpu", out=tmp_path / "run")
+    monkeypatch.setattr(precision, "cpu_has_bfloat16", lambda *_: not begun)
+    again = {"epochs": 1, "device": "cpu", "out": tmp_path / "run", "resume": True}
+    if begun:
+        with pytest.raises(ConfigError, match="precision bfloat16 needs a CPU that computes in it"):
+            ev.fit(of_size(256), two_histories(), **again)
+    else:
+        run = ev.fit(of_size(256), two_histories(), **again)
+        assert run.config["fit"]["precision"] == "float32"
+        assert not [note for note in run.notes if "bfloat16" in note]
+
+
+def two_histories():
+    events = pl.DataFrame({"id": [0, 0, 1, 1], "t": [0, 1, 0, 1], "v": [0.0, 1.0, 2.0, 3.0]})
+    return ev.read(events, key="id", time="t", numeric=["v"])
+
+
+def of_size(dim):
+    return {"method": {"name": "ocp"}, "encoder": {"name": "gru", "dim": dim}}
 
 
 def test_an_unknown_precision_is_refused():

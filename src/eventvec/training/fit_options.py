@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from eventvec.errors import ConfigError, nearest
-from eventvec.options import Precision, check_seed
+from eventvec.options import check_seed
 
 PATIENCE, MINUTES = 5, 5
 """The bounds of a training without `epochs` and `time_budget`: epochs without improvement, and minutes."""
@@ -16,6 +16,7 @@ PATIENCE, MINUTES = 5, 5
 Keep = Literal["best", "last"]
 Schedule = Literal["cosine", "constant", "step"]
 OptimizerName = Literal["adam", "adamw", "lars"]
+TrainingPrecision = Literal["auto", "float32", "bfloat16"]
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,11 @@ class FitOptions:
             `cross_order` do; equal scores are compared by the loss. By default, best with `patience`, for methods that
             learn labels and for `tpp_embedding`, else last. With best and without `epochs`, training stops after 5
             epochs without improvement, or after `patience`. Without validation the weights are the last ones.
-        precision: The precision of matrix products, `float32` or `bfloat16`. The states of a recurrent encoder stay
-            float32, and so do products that are too small to gain from bfloat16. A CPU without instructions for
-            bfloat16 refuses it.
+        precision: The precision of matrix products in training, `float32` or `bfloat16`. `auto` is bfloat16 on an x86
+            CPU with instructions for it if the model has states of 256 numbers or more, and else float32; a note says
+            so, and the run records which one it was and keeps it when it is resumed. With bfloat16, the states of a
+            recurrent encoder stay float32, and so do products that are too small to gain from it. A CPU without
+            instructions for bfloat16 refuses it.
         threads: The number of threads of the CPU. By default one for models with states of up to about 128 numbers, for
             which others bring little and cost much beside other programs, and torch's number for larger ones or where
             the variable `OMP_NUM_THREADS` is set.
@@ -89,7 +92,7 @@ class FitOptions:
     validation: float = 0.05
     patience: int | None = None
     keep: Keep | None = None
-    precision: Precision = "float32"
+    precision: TrainingPrecision = "auto"
     threads: int | None = field(default=None, compare=False)  # a resumed run may have another, as for checkpoints
     seed: int = 0
     beside: Sequence[str] = ()
@@ -124,7 +127,7 @@ class FitOptions:
             wrong.append(f"step_factor must be above 0 and at most 1, got {self.step_factor}")
         if not 0 <= self.validation <= 0.5:
             wrong.append(f"validation must be in [0, 0.5], got {self.validation}")
-        choices = {"schedule": Schedule, "optimizer": OptimizerName, "keep": Keep, "precision": Precision}
+        choices = {"schedule": Schedule, "optimizer": OptimizerName, "keep": Keep, "precision": TrainingPrecision}
         for name, accepted in ((name, get_args(choice)) for name, choice in choices.items()):
             if (value := values[name]) not in accepted and (name, value) != ("keep", None):
                 wrong.append(f"{name} {value!r} is not known; {nearest(str(value), accepted)}")

@@ -26,7 +26,6 @@ from eventvec.files import path_only, write_text
 from eventvec.methods.declarations import Method, declared
 from eventvec.methods.revealed_order import order_notes
 from eventvec.options import accepts, as_table, gather, option_types
-from eventvec.precision import check_precision
 from eventvec.runs import Record, Run, run_files
 from eventvec.scan.buffers import buffer_pool
 from eventvec.sequences import Array, Sequences
@@ -39,7 +38,7 @@ from eventvec.training.kept_weights import best_epoch, kept_note
 from eventvec.training.label_rows import as_of_static_labels, entities_of_rows
 from eventvec.training.optimizer import head_weights, optimizer
 from eventvec.training.settings_tried import best_trial, check_trials
-from eventvec.training.setup import options_of, parent_run, set_up
+from eventvec.training.setup import options_of, parent_run, set_up, with_precision
 from eventvec.training.state import Training
 from eventvec.training.validation import generator, rows_per_step, size_note, split, validation_batches
 
@@ -165,7 +164,7 @@ def train(
     if device is not None:
         method.to(choose_device(device))
     place = next(method.parameters()).device
-    check_precision(options.precision, place)
+    options, precision_notes = with_precision(options, method, place, path if resume else None)
     x = data.sequences.to(place)
     if options.beside and "time" not in x.columns:
         raise DataError("beside needs events with times, and the data have none; leave it out")
@@ -173,7 +172,7 @@ def train(
     entity = entities_of_rows(data, x.device)
     training, held_out, notes = split(method, x, options, entity)
     check_trials(declared(method).trials, held_out)
-    notes = (*time_notes, *notes, *order_notes(method, data.schema, x[training]))
+    notes = (*time_notes, *notes, *precision_notes, *order_notes(method, data.schema, x[training]))
     notes += size_note(method, training, held_out, rows_per_step(options, training, entity))
     config = _recorded(method, data, options, tables, required=path is not None)
     threads = as_many_threads_as_pay(method, options.threads)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from eventvec.encoders.interface import attach_lineage
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.methods.declarations import Method
 from eventvec.options import gather
-from eventvec.runs import Run, load
+from eventvec.precision import check_precision, pays
+from eventvec.runs import Run, load, run_files
 from eventvec.runs.building import outline
 from eventvec.sequences import Sequences, histories
-from eventvec.training.fit_options import FitOptions
+from eventvec.threads import size
+from eventvec.training.fit_options import FitOptions, TrainingPrecision
 from eventvec.training.suggestions import suggest
 
 
@@ -39,6 +42,29 @@ def options_of(path: Path, config: Mapping[str, Any]) -> FitOptions:
         return gather(config.get("fit", {}), FitOptions)
     except ConfigError as error:
         raise CheckpointError(f"{path}/config.toml is damaged: fit: {error}") from error
+
+
+def with_precision(
+    options: FitOptions, method: Method, place: torch.device, resumed: Path | None
+) -> tuple[FitOptions, tuple[str, ...]]:
+    """Return the options with a precision that the device has in place of `auto`, and a note if that is bfloat16.
+
+    Args:
+        resumed: The folder of a run that may have begun already, whose precision is kept.
+    """
+    notes: tuple[str, ...] = ()
+    if options.precision == "auto":
+        chosen: TrainingPrecision = "bfloat16" if pays(size(method), place) else "float32"
+        if resumed is not None and (resumed / "config.toml").exists():
+            chosen = options_of(resumed, run_files.read_config(resumed)).precision
+        options = replace(options, precision=chosen)
+        if chosen == "bfloat16":
+            notes = (
+                "matrix products of the training are in bfloat16, which takes less time on this CPU for a model of "
+                "this size; precision float32 turns it off",
+            )
+    check_precision(options.precision, place)
+    return options, notes
 
 
 def parent_run(config: Mapping[str, Any]) -> Run | None:
