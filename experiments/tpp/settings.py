@@ -15,7 +15,7 @@ from experiments.tpp.published import BADGES, EARTHQUAKES, MIXED
 STAYS = "physionet2012"
 EPOCHS = {BADGES: 3, EARTHQUAKES: 10, STAYS: 2, MIXED: 3}
 """The passes of a language model over each set, about five minutes on a core."""
-GRU_EPOCHS = 30
+GRU_EPOCHS, PAPER_EPOCHS = 30, 25
 SERIALISED, TPP, LLAMA, TOWERS = "serialised, MiniLM", "TPP, MiniLM", "TPP, stories15M", "GRU beside frozen MiniLM"
 LATE = "late interaction"
 RATES = {SERIALISED: 2e-3, TPP: 2e-3, LLAMA: 2e-3, TOWERS: 3e-3, LATE: 1e-3}
@@ -119,6 +119,21 @@ def more_pairs(data: str) -> dict[str, Arm]:
     """
     towers = tuned(data)[TOWERS]
     return {TOWERS: towers, f"{TOWERS}{MORE}": replace(towers, data=f"{data}{MORE}")}
+
+
+def longer(data: str) -> dict[str, Arm]:
+    """Return TPP with the paper's number of epochs, on the pairs of a benchmark and of all sequences of its set.
+
+    Args:
+        data: A name in `SETS`.
+
+    Example:
+        >>> [arm.epochs for arm in longer("stackoverflow_badges").values()]
+        [3, 25, 25]
+    """
+    tpp = tuned(data)[TPP]
+    more = replace(tpp, epochs=PAPER_EPOCHS)
+    return {TPP: tpp, f"{TPP}, longer": more, f"{TPP}, longer{MORE}": replace(more, data=f"{data}{MORE}")}
 
 
 def _language(data: str, name: str, backbone: str, **reading: str) -> Arm:

@@ -32,7 +32,7 @@ TABLES = {
     "settings": ("effects",),
     "tpp": (
         *("describe", "table3", "choose", "table6", "table7", "table8", "table9", "table10", "table11", "table12"),
-        *("counterfeits", "pairs", "full", "words", "fusions"),
+        *("counterfeits", "pairs", "steps", "full", "words", "fusions"),
     ),
     "words": ("human",),
     "worth": ("judges", "groups", "networks", "calls", "screen", "result", "curve"),
