@@ -53,6 +53,7 @@ SHARE, WORD_GRID = 0.002, (0.01, 0.1, 1.0, 10.0)
 """The least share of notes with a word, and the values of C, of the linear model of the order of words."""
 PRECISION: Precision = "bfloat16"
 ENDS = FRACTIONS[0], FRACTIONS[-1]
+"""The shares of the training packages in the study of the number of pairs."""
 LEAST = 20
 """The number of times that a token occurs at least, for its mean attention to be listed."""
 
