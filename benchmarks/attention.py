@@ -15,25 +15,27 @@ from benchmarks.measure import Row, alternate, options, ratio, show
 from eventvec.encoders.attention import attend
 from eventvec.sequences import Sequences
 
-SHORTEST, LONGEST, GROUPS = 10, 300, 8
+SHORTEST, LONGEST, GROUPS, CPU = 10, 300, 8, torch.device("cpu")
 
 
 class Case:
     """The layers of `Transformer`, and rows of random encoded events with lengths that are uniform in their logs."""
 
-    def __init__(self, dim: int, rows: int, training: bool) -> None:
+    def __init__(self, dim: int, rows: int, training: bool, device: torch.device = CPU) -> None:
         torch.manual_seed(0)
         layer = nn.TransformerEncoderLayer(dim, 4, 4 * dim, 0.1, activation="gelu", batch_first=True, norm_first=True)
         self.blocks = nn.TransformerEncoder(layer, 2, nn.LayerNorm(dim), enable_nested_tensor=False).train(training)
         low, high = torch.tensor([SHORTEST, LONGEST]).log()
         lengths = (low + (high - low) * torch.rand(rows)).exp().long()
-        self.x = Sequences({}, lengths.cumsum(0) - lengths, lengths)
+        self.x = Sequences({}, lengths.cumsum(0) - lengths, lengths).to(device)
         self.tokens, self.start, self.training = torch.randn(self.x.total, dim), torch.randn(dim), training
-        self.groups = [rows for rows in lengths.argsort().chunk(GROUPS) if len(rows)]
+        self.tokens, self.start = self.tokens.to(device), self.start.to(device)
+        self.blocks.to(device)
+        self.groups = [rows.to(device) for rows in lengths.argsort().chunk(GROUPS) if len(rows)]
 
     def padded(self) -> None:
         """Run torch's layers on all rows."""
-        self._finish(lambda: self._padded(torch.arange(len(self.x))))
+        self._finish(lambda: self._padded(torch.arange(len(self.x), device=self.tokens.device)))
 
     def by_groups(self) -> None:
         """Run torch's layers on groups of rows of similar length."""

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 import eventvec as ev
+from benchmarks import attention
 from benchmarks.measure import ROOT, Row, alternate, options, ratio, show
 from benchmarks.recurrent import Case, lengths
 from eventvec.schema import Categorical, Numeric, Schema
@@ -137,6 +138,18 @@ def layouts(small: bool, device: torch.device) -> list[Row]:
     return rows
 
 
+def transformers(small: bool, device: torch.device) -> list[Row]:
+    """Return the time of a transformer's layers on rows of 10 to 300 events: padded, in eight groups, and ours."""
+    rows = []
+    for dim in (16,) if small else (64, 128, 256):
+        for learning in (False, True):
+            case = attention.Case(dim, 40 if small else 512, learning, device)
+            runs = {"padded": case.padded, "groups": case.by_groups, "ours": case.ours}
+            times = compared({name: synchronised(run, device) for name, run in runs.items()}, small)
+            rows.append({"dim": dim, "what": "training" if learning else "forward", **times})
+    return rows
+
+
 def compared(runs: dict[str, Callable[[], None]], small: bool, plain: str = "padded") -> Row:
     """Return milliseconds of each, and the ratio of the plain way to ours with the least and the largest."""
     seconds = alternate(runs, 3 if small else 20)
@@ -154,7 +167,10 @@ def tests(small: bool, device: torch.device) -> list[Row]:
     return [{"tests": "tests/scan/test_cuda.py", **outcomes}]
 
 
-TABLES = {"tests": tests, "training": training, "embedding": embedding, "sampling": sampling, "layouts": layouts}
+TABLES = {
+    "tests": tests, "training": training, "embedding": embedding, "sampling": sampling, "layouts": layouts,
+    "transformers": transformers,
+}  # fmt: skip
 
 
 def main() -> None:

@@ -14,11 +14,11 @@ import torch
 from eventvec.errors import ConfigError
 from eventvec.runs import run_files
 from eventvec.views.sizes import slice_bounds
-from experiments.coles import arms, published
+from experiments.coles import arms, published, texts
 from experiments.coles import curves as step_curves
 from experiments.coles.assumptions import assumptions_met
 from experiments.coles.lengths import power_law
-from experiments.coles.repetition import repeatability
+from experiments.coles.repetition import divergence_row
 from experiments.coles.slicing import bounds, slice_lengths
 from experiments.coles.study import CONTROL, SUPERVISED, TUNED, Study, kept, unit
 from experiments.command_line import Row, run
@@ -242,16 +242,16 @@ def theorem1(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Ro
 
 def figure4(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
     """Repeatability: divergence of event types within one history and between histories of matched lengths."""
-    data, rows = _study(dataset, keep, small).data, []
-    for field in data.schema.categorical:
-        divergence = repeatability(data, field.name, torch.Generator().manual_seed(_seeds(seeds)[0]))
-        within, between = divergence.medians
-        rows.append({
-            "data": dataset, "field": field.name, "within": within, "between": between,
-            "difference": divergence.difference.value,
-            "low": divergence.difference.low, "high": divergence.difference.high,
-        })  # fmt: skip
-    return rows
+    data = _study(dataset, keep, small).data
+    return [
+        divergence_row(dataset, data, field.name, torch.Generator().manual_seed(_seeds(seeds)[0]))
+        for field in data.schema.categorical
+    ]
+
+
+def figure4e(small: bool, seeds: str) -> list[Row]:
+    """Repeatability of texts, the control of Figure 4: divergence of words within one text and between texts."""
+    return texts.rows(small, _seeds(seeds)[0])
 
 
 def figure5(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
@@ -367,8 +367,8 @@ def _leads(first: str, second: str, result: PaperResult, split: Part, share: flo
 
 TABLES = {
     "table1": table1, "shuffled": shuffled, "table2": table2, "table6": table6, "table7": table7, "table8": table8,
-    "figure2": figure2, "figure3": figure3, "figure4": figure4, "figure5": figure5, "figure6": figure2,
-    "figure7": figure7, "peer": peer, "precision": precision, "gate": gate, "foreseen": foreseen,
+    "figure2": figure2, "figure3": figure3, "figure4": figure4, "figure4e": figure4e, "figure5": figure5,
+    "figure6": figure2, "figure7": figure7, "peer": peer, "precision": precision, "gate": gate, "foreseen": foreseen,
     "theorem1": theorem1, "negatives": negatives, "curves": curves,
 }  # fmt: skip
 

@@ -19,6 +19,7 @@ from eventvec.sequences import Sequences
 from eventvec.views.draws import at_least, integers
 from eventvec.views.sizes import slice_bounds
 from experiments.bootstrap import Estimate, estimate
+from experiments.command_line import Row
 
 FEWEST = 20
 """Smallest number of entities with two slices from which a result is returned."""
@@ -135,6 +136,18 @@ def repeatability(
         estimate(lambda w: w @ nearer / w.sum(1), entity, rng),
         estimate(lambda w: _median(between, w) - _median(within, w), entity, rng),
     )
+
+
+def divergence_row(name: str, data: Dataset, field: str, rng: torch.Generator) -> Row:
+    """Return the median divergences of a field of a data set, their difference and `nearer`, with their intervals."""
+    divergence = repeatability(data, field, rng)
+    within, between = divergence.medians
+    return {
+        "data": name, "field": field, "within": within, "between": between,
+        "difference": divergence.difference.value,
+        "low": divergence.difference.low, "high": divergence.difference.high,
+        "nearer": divergence.nearer.value, "nearer low": divergence.nearer.low, "nearer high": divergence.nearer.high,
+    }  # fmt: skip
 
 
 def _slices(x: Sequences, low: int, high: int, rng: torch.Generator) -> tuple[Sequences, Sequences, Sequences]:

@@ -112,8 +112,17 @@ class Study:
         narrow = SMALL_TRANSFORMER if "transformer" in tables["encoder"]["name"] else SMALL["encoder"]
         return {**tables, "encoder": {**tables["encoder"], **narrow}, "fit": SMALL["fit"]}
 
+    def is_arm(self, name: str) -> bool:
+        """Return whether a name is that of an arm, not that of features or of a network that learns from labels."""
+        return name in arms.ARMS or name.startswith("dim=") or name in self.config.get("arms", {})
+
+    def trained_as(self, arm: str) -> str:
+        """Return `coles` for an arm with the settings of CoLES, such as its encoder in Table 6, otherwise the arm."""
+        return "coles" if self.is_arm(arm) and self.tables(arm) == self.tables("coles") else arm
+
     def run(self, arm: str, seed: int) -> Path:
         """Return the run folder of an arm, trained on the entities of `trained_on`."""
+        arm = self.trained_as(arm)
         folder, tables = self.keep / f"{arm}-{seed}", self.tables(arm)
         finished = folder.exists() and run_files.read_info(folder)["finished"]
         if not finished:
@@ -131,7 +140,7 @@ class Study:
 
     def steps(self, arm: str) -> int | None:
         """Return the number of steps of the arm's first run, None if there is no run."""
-        for folder in sorted(self.keep.glob(f"{arm}-[0-9]*")):
+        for folder in sorted(self.keep.glob(f"{self.trained_as(arm)}-[0-9]*")):
             if (folder / "run.json").exists():
                 return int(run_files.read_info(folder)["steps"])
         return None
@@ -154,7 +163,7 @@ class Study:
 
         None for what is no arm with a number of epochs.
         """
-        if arm not in arms.ARMS and not arm.startswith("dim=") and arm not in self.config.get("arms", {}):
+        if not self.is_arm(arm):
             return None
         fit = self.tables(arm)["fit"]
         share = 1 - fit.get("validation", FitOptions().validation)
@@ -238,7 +247,7 @@ class Study:
         return int(self.data.sequences.lengths[torch.from_numpy(rows)].sum())
 
     def _raw_file(self, arm: str, seed: int) -> Path:
-        return self.keep / f"{arm}-{seed}-raw.npy"
+        return self.keep / f"{self.trained_as(arm)}-{seed}-raw.npy"
 
     def _tuned_file(self, name: str, seed: int, rows: Array) -> Path:
         mark = hashlib.sha256(rows.tobytes()).hexdigest()[:12]

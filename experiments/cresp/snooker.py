@@ -1,7 +1,7 @@
 """Snooker: do two balls overlap at a given time? Table 3 and Figure 6b of Mathieu et al. 2021.
 
-Each method has networks without self-attention, as in the paper's table, and with two layers of it. Contrastive ones
-are trained on positions in batches of two sizes, for equal numbers of steps.
+Each method has networks without self-attention, as in the paper's table, and with two layers of it, in batches of two
+sizes, for equal numbers of steps.
 """
 
 from __future__ import annotations
@@ -47,15 +47,17 @@ NAMES = {
 PAPER = {"cresp": (0.968, 0.001), "metacde": (0.877, 0.003), "cnp": (0.853, 0.005), "fclr": (0.856, 0.003)}
 """Accuracies on pictures without attention, over six networks, and the half-widths of their 95 % intervals."""
 CONTRASTIVE = (("cresp", 0), ("cresp", 2), ("metacde", 0))
+OTHERS = (("cnp", 0), ("fclr", 0), ("supervised", 0), ("supervised", 2))
 Networks = tuple[Looks, int, Sequence[tuple[str, int]], tuple[int, ...]]
 """What is observed, the batch size, methods and layers, and the seeds."""
 PLAN: tuple[Networks, ...] = (
     ("positions", 64, tuple(NAMES), (0, 1, 2)),
-    ("positions", 256, CONTRASTIVE, (0, 1, 2)),
+    ("positions", 256, tuple(NAMES), (0, 1, 2)),
     ("pictures", 64, CONTRASTIVE, (0, 1)),
-    ("pictures", 64, (("cnp", 0), ("fclr", 0), ("supervised", 0), ("supervised", 2)), (0,)),
+    ("pictures", 64, OTHERS, (0,)),
+    ("pictures", 256, (*CONTRASTIVE, *OTHERS), (0, 1)),
 )
-"""The networks of the study. A step on 256 rows of pictures takes 3.5 times as long as one on 64."""
+"""The networks of the study. On a CPU, a step on 256 rows of pictures takes 3.5 times as long as one on 64."""
 SMALL: tuple[Networks, ...] = (
     ("positions", 64, (*CONTRASTIVE, ("fclr", 2), ("supervised", 0)), (0,)),
     ("pictures", 64, (("cresp", 0), ("cnp", 0)), (0,)),
@@ -97,12 +99,17 @@ def rows(outcomes: Mapping[Arm, Outcome]) -> list[Row]:
     All intervals hold the sampling of the test pairs and the spread between networks, see `Paired`; one network has
     none. CReSP is compared with as many layers, with MetaCDE at none.
     """
+    runs = by_cell(outcomes)
+    scored = scores(runs)
+    return [_row(cell, runs[cell], scored) for cell in runs]
+
+
+def by_cell(outcomes: Mapping[Arm, Outcome]) -> dict[Arm, list[Outcome]]:
+    """Return what the networks of each cell showed."""
     runs: dict[Arm, list[Outcome]] = {}
     for arm, result in outcomes.items():
         runs.setdefault(arm.cell, []).append(result)
-    weights = resample(len(next(iter(outcomes.values())).test), seed=0)
-    scored = {cell: [_score(run.test, weights) for run in of_cell] for cell, of_cell in runs.items()}
-    return [_row(cell, runs[cell], scored) for cell in runs]
+    return runs
 
 
 def _row(cell: Arm, runs: Sequence[Outcome], scored: Mapping[Arm, Sequence[Scores]]) -> Row:
@@ -112,14 +119,20 @@ def _row(cell: Arm, runs: Sequence[Outcome], scored: Mapping[Arm, Sequence[Score
     return {
         "looks": cell.looks, "embedding": NAMES[cell.name, cell.layers], "layers": cell.layers, "batch": cell.batch,
         "paper": paper[0] if paper else "", "ours": ours.mean, "±": interval,
-        "difference": _signed(ours.mean - paper[0], math.hypot(float(interval or math.nan), paper[1])) if paper else "",
-        "CReSP ahead": _lead(replace(cell, name="cresp"), cell, scored),
-        "attention adds": _lead(cell, replace(cell, layers=0), scored),
-        "batch adds": _lead(cell, replace(cell, batch=PLAN[0][1]), scored),
+        "difference": signed(ours.mean - paper[0], math.hypot(float(interval or math.nan), paper[1])) if paper else "",
+        "CReSP ahead": lead(replace(cell, name="cresp"), cell, scored),
+        "attention adds": lead(cell, replace(cell, layers=0), scored),
+        "batch adds": lead(cell, replace(cell, batch=PLAN[0][1]), scored),
         "of the networks": " ".join(decimal(float(run.test.mean())) for run in runs),
         "other pairs": float(np.mean([run.choosing.mean() for run in runs])),
         "loss": use.loss if use else "", "permuted": use.permuted if use else "",
     }  # fmt: skip
+
+
+def scores(runs: Mapping[Arm, Sequence[Outcome]]) -> dict[Arm, list[Scores]]:
+    """Return the accuracy of each network on the test pairs, by cells."""
+    weights = resample(len(next(iter(runs.values()))[0].test), seed=0)
+    return {cell: [_score(run.test, weights) for run in of_cell] for cell, of_cell in runs.items()}
 
 
 def _score(right: Array, weights: Array) -> Scores:
@@ -127,28 +140,34 @@ def _score(right: Array, weights: Array) -> Scores:
     return of_one_model(float(right.mean()), (weights @ right.astype(float)) / weights.sum(1))
 
 
-def _lead(a: Arm, b: Arm, scored: Mapping[Arm, Sequence[Scores]]) -> str:
+def lead(a: Arm, b: Arm, scored: Mapping[Arm, Sequence[Scores]]) -> str:
     """Return the lead of networks over others, nothing if the two are the same or one of them is not there.
 
     It has an interval if both sides have several networks.
     """
     if a == b or a not in scored or b not in scored:
         return ""
-    lead = paired(scored[a], scored[b])
-    return _signed(lead.mean, lead.interval if min(len(scored[a]), len(scored[b])) > 1 else math.nan)
+    ahead = paired(scored[a], scored[b])
+    return signed(ahead.mean, ahead.interval if min(len(scored[a]), len(scored[b])) > 1 else math.nan)
 
 
-def _signed(value: float, half_width: float) -> str:
+def signed(value: float, half_width: float) -> str:
+    """Return the text of a difference and its interval, which is NaN if there is none."""
     return str(Estimate.around(value, half_width, signed=True))
 
 
 def _panel(outcomes: Mapping[Arm, Outcome], test: ev.Dataset) -> Panel:
-    """Return Figure 6b for pictures: the probability of overlap of one pair of balls, by the layers of CReSP."""
+    """Return Figure 6b for pictures: the probability of overlap of one pair of balls, by the layers of CReSP.
+
+    The networks are those of the larger batches.
+    """
     row = crossing(test)
+    batch = max(arm.batch for arm in outcomes if arm.looks == "pictures")
     truth = Snooker().overlap(row[torch.zeros(len(TIMES)).long()], TIMES).float().tolist()
     lines = [Line("true", list(zip(TIMES.tolist(), truth, strict=True)))]
     for layers in (0, 2):
-        of = [arm for arm in outcomes if (arm.name, arm.looks, arm.layers) == ("cresp", "pictures", layers)]
+        cell = Arm("cresp", "pictures", layers, batch)
+        of = [arm for arm in outcomes if arm.cell == cell]
         if of:
             curves = np.concatenate([outcomes[arm].curve for arm in of])
             points = list(zip(TIMES.tolist(), curves.mean(0).tolist(), strict=True))

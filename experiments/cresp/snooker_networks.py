@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from time import process_time
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -19,25 +20,35 @@ from torch import Tensor, nn
 
 import eventvec as ev
 from eventvec import files
+from eventvec.embedding import choose_device
 from eventvec.encoders.at_places import KernelMean
-from eventvec.encoders.heads import GatedHead, PlainHead
+from eventvec.encoders.heads import GatedHead, Head, PlainHead, SigmoidHead
 from eventvec.encoders.points import Numbers, PointEncoder, points_of
 from eventvec.encoders.sets import SetEncoder
 from eventvec.methods import CNP, CReSP, MetaCDE, TargetedCReSP, covariate_use
 from eventvec.methods.cresp_targeted import Prediction
 from eventvec.methods.permuted_covariates import CovariateUse
 from eventvec.sequences import Array, Sequences
+from eventvec.training.fit_options import OptimizerName
 from eventvec.views import hold_out
-from experiments.cresp.pictures import Images, PictureDecoder
+from experiments.cresp.pictures import Images, PictureDecoder, ResNet18
 from experiments.cresp.processes import Snooker, draw, snooker
 
 Looks = Literal["positions", "pictures"]
+HeadName: TypeAlias = Literal["gated", "sigmoid", "plain"]
+PictureNetwork: TypeAlias = Literal["convolutions", "resnet18"]
+HEADS: Mapping[HeadName, Head] = {"gated": GatedHead(), "sigmoid": SigmoidHead(), "plain": PlainHead()}
+"""Target heads of CReSP: ours, and two of the public code."""
 LOOKS = 5  # of a context
 TRAINING, TEST, CHOOSING = 0, 1, 2  # the seeds of the pairs of balls
 TIMES = torch.linspace(0, 1, 41)  # of the curve
 CONTEXTS = 50  # of the curve
 STEPS = 1_452
-WIDTH, RATE, WARMUP = 128, 0.002, 50
+WIDTH, WARMUP = 128, 50
+RATES: Mapping[OptimizerName, float] = {"adam": 0.002, "lars": 4.0}
+WEIGHT_DECAY: Mapping[OptimizerName, float] = {"adam": 0.0, "lars": 1e-6}
+SECONDS = 150.0
+"""The most seconds that ResNet-18 is trained; on a GPU that other trainings share, it may not take all steps."""
 HELD_OUT = 0.05  # of the training pairs, for a validation loss by which nothing is chosen
 
 
@@ -51,6 +62,10 @@ class Arm:
         layers: Blocks of self-attention; those of cnp are ACNP, and those of fclr untargeted CReSP.
         batch: Pairs of balls in a step.
         seed: Of the network and its training.
+        head: The target head of cresp.
+        network: What represents pictures: three convolutions of width 16, or ResNet-18, with which all else has its
+            width, 512.
+        optimizer: Of the training.
     """
 
     name: str
@@ -58,6 +73,9 @@ class Arm:
     layers: int
     batch: int
     seed: int = 0
+    head: HeadName = "gated"
+    network: PictureNetwork = "convolutions"
+    optimizer: OptimizerName = "adam"
 
     @property
     def cell(self) -> Arm:
@@ -66,7 +84,10 @@ class Arm:
 
     def __str__(self) -> str:
         """Return the settings, which name the file of what the network showed."""
-        return f"{self.looks}-{self.name}-layers{self.layers}-batch{self.batch}-seed{self.seed}"
+        default = Arm(self.name, self.looks, self.layers, self.batch)
+        names = [name for name in ("network", "optimizer", "head") if getattr(self, name) != getattr(default, name)]
+        other = "".join(f"-{getattr(self, name)}" for name in names)
+        return f"{self.looks}-{self.name}-layers{self.layers}-batch{self.batch}-seed{self.seed}{other}"
 
 
 @dataclass(frozen=True)
@@ -78,12 +99,14 @@ class Outcome:
         choosing: `(pairs,)` bool, the same for pairs that are in neither set, by which a batch size is chosen.
         use: Whether the prediction uses x*, None for methods without a contrastive loss at x*.
         curve: `(contexts, times)` the probability of overlap for one pair of balls, empty for untargeted methods.
+        training: The steps, the seconds that they took, and the device.
     """
 
     test: Array
     choosing: Array
     use: CovariateUse | None
     curve: Array
+    training: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Overlap(nn.Module):
@@ -134,14 +157,14 @@ def outcome(arm: Arm, small: bool, keep: Path) -> Outcome:
         keep.mkdir(parents=True, exist_ok=True)
         start = process_time()
         result = _trained(arm, small)
-        about = {**asdict(arm), "steps": 1 if small else STEPS, "CPU seconds": round(process_time() - start)}
+        about = {**asdict(arm), **result.training, "CPU seconds": round(process_time() - start)}
         use = "" if result.use is None else json.dumps(asdict(result.use))
         with files.whole(file) as draft, draft.open("wb") as written:
             np.savez(written, test=result.test, choosing=result.choosing, curve=result.curve, use=use,
                      about=json.dumps(about))  # fmt: skip
     with np.load(file) as kept:
-        use = str(kept["use"])
-        return Outcome(kept["test"], kept["choosing"], CovariateUse(**json.loads(use)) if use else None, kept["curve"])
+        use = CovariateUse(**json.loads(text)) if (text := str(kept["use"])) else None
+        return Outcome(kept["test"], kept["choosing"], use, kept["curve"], json.loads(str(kept["about"])))
 
 
 @cache
@@ -155,17 +178,20 @@ def epochs(batch: int) -> int:
     return round(STEPS / (int((1 - HELD_OUT) * len(pairs(False, TRAINING))) // batch))
 
 
-def build(arm: Arm) -> Any:
-    """Return the method of an arm, untrained."""
+def build(arm: Arm, small: bool = False) -> Any:
+    """Return the method of an arm, untrained; if `small`, ResNet-18 has four channels in its first stage."""
     torch.manual_seed(arm.seed)
     pictures = arm.looks == "pictures"
-    points = PointEncoder(Images(dim=WIDTH) if pictures else Numbers(4, width=WIDTH))
+    if arm.network == "resnet18":
+        points = PointEncoder(ResNet18(width=4 if small else 64))
+    else:
+        points = PointEncoder(Images(dim=WIDTH) if pictures else Numbers(4, width=WIDTH))
     views = Snooker(count=1, length=LOOKS + 1, observations=arm.looks)
     if arm.name == "metacde":
         return MetaCDE(KernelMean(points), views)
-    encoder = SetEncoder(points, dim=WIDTH, layers=arm.layers, pair="gated")
+    encoder = SetEncoder(points, dim=points.observation_dim, layers=arm.layers, pair="gated")
     if arm.name == "cresp":
-        return TargetedCReSP(encoder, views)
+        return TargetedCReSP(encoder, views, target_head=HEADS[arm.head])
     if arm.name == "supervised":
         return Overlap(encoder, views)
     if arm.name == "cnp":
@@ -186,11 +212,14 @@ def crossing(test: ev.Dataset) -> Sequences:
 def _trained(arm: Arm, small: bool) -> Outcome:
     """Return what a network showed: logistic regression on its features, which learns from one draw of each pair."""
     training, test, choosing = (pairs(small, seed) for seed in (TRAINING, TEST, CHOOSING))
-    method = build(arm)
-    ev.fit(
-        method, training, epochs=1 if small else epochs(arm.batch), batch_size=arm.batch, lr=RATE, warmup=WARMUP,
-        validation=HELD_OUT, keep="last", seed=arm.seed,
+    method = build(arm, small)
+    run = ev.fit(
+        method, training, epochs=1 if small else epochs(arm.batch), batch_size=arm.batch, lr=RATES[arm.optimizer],
+        optimizer=arm.optimizer, weight_decay=WEIGHT_DECAY[arm.optimizer], warmup=WARMUP, validation=HELD_OUT,
+        keep="last", seed=arm.seed, device="auto", time_budget=SECONDS if arm.network == "resnet18" else None,
     )  # fmt: skip
+    place, last = choose_device("auto"), run.history[-1]
+    kind = torch.cuda.get_device_name(place) if place.type == "cuda" else place.type
     features, truth = _features(method, training, arm.looks, TRAINING)
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(features, truth)
 
@@ -200,10 +229,11 @@ def _trained(arm: Arm, small: bool) -> Outcome:
 
     use, curve = None, np.empty((0, len(TIMES)))
     if isinstance(method, TargetedCReSP | MetaCDE):
-        use = covariate_use(method, choosing.sequences, torch.Generator().manual_seed(0))
+        use = covariate_use(method, choosing.sequences.to(place), torch.Generator(place).manual_seed(0))
     if isinstance(method, AT_PLACES):
         curve = _curve(method, model, test, arm.looks)
-    return Outcome(right(test, TEST), right(choosing, CHOOSING), use, curve)
+    about = {"steps": last["step"], "seconds": last["seconds"], "device": kind}
+    return Outcome(right(test, TEST), right(choosing, CHOOSING), use, curve, about)
 
 
 def _features(method: Any, data: ev.Dataset, looks: Looks, seed: int) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from eventvec.encoders import ENCODERS, EVENT_ENCODERS, Compressed, Recurrent
 from eventvec.encoders.beside import BESIDE
-from eventvec.encoders.heads import GatedHead, PlainHead
+from eventvec.encoders.heads import GatedHead, PlainHead, SigmoidHead
 from eventvec.encoders.sentences import SentenceEncoder
 from eventvec.encoders.sinusoidal import Harmonics
 from eventvec.errors import ConfigError, shown
@@ -47,6 +47,7 @@ NESTED: Mapping[str, Constructor] = ChainMap(
         "gated_head": GatedHead,
         "harmonics": Harmonics,
         "plain_head": PlainHead,
+        "sigmoid_head": SigmoidHead,
         "gaussian": Gaussian,
         "text_tower": SentenceEncoder,
     },

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from eventvec.encoders.heads import GatedHead, PlainHead
+from eventvec.encoders.heads import GatedHead, PlainHead, SigmoidHead
 from eventvec.encoders.sinusoidal import Harmonics
 from eventvec.errors import ConfigError, DataError
 from eventvec.precision import matmul_precision
@@ -53,6 +53,25 @@ def test_a_gated_head_scales_and_shifts_the_context():
     expected = head.net(context * head.scale(f) + head.shift(f))
     torch.testing.assert_close(head(context, place), expected)
     assert not torch.allclose(head(context, place + 0.1), expected)
+
+
+def test_a_sigmoid_head_gates_the_normalised_context_and_place():
+    torch.manual_seed(0)
+    head = SigmoidHead().build(context=3, covariate=2, out=4).requires_grad_(False)
+    context, place = 5 + torch.randn(6, 3, generator=rng()), torch.randn(6, 2, generator=rng(1))
+    out, expected = head(context, place), torch.empty(6, 4)
+    values = torch.cat([context, place], 1)
+    mean, variance = values.mean(0), values.var(0, unbiased=False)
+    for row in range(6):
+        h = [(values[row, k] - mean[k]) / (variance[k] + 1e-5) ** 0.5 for k in range(5)]
+        for k in range(4):
+            gate, value = (
+                sum(float(layer.weight[k, i]) * float(h[i]) for i in range(5)) + float(layer.bias[k])
+                for layer in (head.net.gate, head.net.value)
+            )
+            expected[row, k] = value / (1 + math.exp(-gate))
+    torch.testing.assert_close(out, expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(head.eval()(context[:1], place[:1]), head(context, place)[:1])
 
 
 def test_a_plain_head_reads_both_side_by_side():

@@ -202,6 +202,17 @@ def test_labels_held_out_for_validation_do_not_count_as_seen(tmp_path: Path, mon
         assert stopped.value.args[0] == pytest.approx(events, abs=whole)
 
 
+def test_an_arm_with_the_settings_of_coles_is_not_trained_again(tmp_path: Path) -> None:
+    study = Study.of("order", tmp_path, small=True)
+    coles_itself, gru = study.raw("coles", 0), study.raw("gru", 0)
+    assert np.array_equal(coles_itself, gru)
+    assert study.steps("gru") == study.steps("coles")
+    assert sorted(path.name for path in study.keep.iterdir()) == ["coles-0", "coles-0-raw.npy"]
+    full = Study("order", study.config, study.source, tmp_path, small=False)
+    names = ("dim=64", "dim=32", "lstm", "untrained", "aggregates")
+    assert [full.trained_as(name) for name in names] == ["coles", *names[1:]]
+
+
 def test_all_arms_take_the_same_number_of_steps_and_their_events_are_counted(tmp_path: Path) -> None:
     study = Study.of("order", tmp_path, small=True)
     for arm in ("coles", "disjoint_segments", "sop", "nsp", "rtd", "cpc"):

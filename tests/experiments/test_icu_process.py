@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 import torch
-from experiments.cresp import icu_stays
+from experiments.cresp import icu_networks, icu_stays, physionet
+from experiments.cresp.icu_networks import Arm, CutStays
 from experiments.cresp.icu_stays import CUT, FEWEST, KEY, TARGETS, Task
-from experiments.cresp.physionet import CutStays
 from polars.testing import assert_frame_equal
 
 import make
@@ -183,3 +184,51 @@ def test_training_views_hold_targets_that_are_later_or_random(later: float) -> N
         assert set(times) <= set(events)
         n_mixed += min(times[:4]) < max(times[4:])
     assert n_mixed == 0 if later else n_mixed > 50
+
+
+def test_all_methods_are_trained_for_equal_epochs_at_equal_rates() -> None:
+    arms = physionet.arms(small=False)
+    of_method: dict[str, set[tuple[int, float]]] = {}
+    for arm in arms:
+        of_method.setdefault(arm.name, set()).add((arm.epochs, arm.lr))
+    assert of_method.pop("untrained") == {(0, 0.0)}
+    assert len(of_method) == 6
+    assert set(map(frozenset, of_method.values())) == {frozenset({(40, 0.002), (40, 0.005)})}
+
+
+def test_a_network_is_trained_once_and_its_errors_are_those_of_its_predictions(
+    raw: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = icu_stays.load(20, 10, 10, seed=0)
+    monkeypatch.setattr(icu_networks, "load", lambda small: loaded)
+    monkeypatch.setattr(icu_networks, "tasks", lambda small: [icu_stays.interpolation(loaded[0], 0)])
+    arm = Arm("cnp", 0.002, epochs=1)
+    first = icu_networks.outcome(arm, True, tmp_path)
+    monkeypatch.setattr(icu_networks, "_trained", None)
+    again = icu_networks.outcome(arm, True, tmp_path)
+    targets = icu_stays.interpolation(loaded[0], 0).part("test").targets
+    assert first.moments["interpolation"].shape == (len(targets), 2)
+    assert np.array_equal(first.moments["interpolation"], again.moments["interpolation"])
+    assert set(first.deaths) == {"logistic", "boosting"}
+    assert first.validation == again.validation
+    assert set(first.validation) == {"interpolation squared error", "interpolation nll", "death auroc"}
+    with pytest.raises(TypeError):
+        icu_networks.outcome(replace(arm, seed=1), True, tmp_path)
+
+
+def test_the_errors_of_normal_distributions_equal_a_loop(raw: pl.DataFrame) -> None:
+    events, _ = icu_stays.load(20, 10, 10, seed=0)
+    task = icu_stays.interpolation(events, seed=0)
+    rng = np.random.default_rng(0)
+    moments = np.stack([rng.normal(size=len(task.targets)), 0.5 + rng.random(len(task.targets))], 1)
+    found = icu_networks.values_errors(task, moments)
+    for row, (value, (mean, deviation)) in enumerate(zip(task.targets["value"], moments, strict=True)):
+        assert found["squared error"][row] == pytest.approx((value - mean) ** 2)
+        assert found["nll"][row] == pytest.approx(-math.log(statistics.NormalDist(mean, deviation).pdf(value)))
+
+
+def test_rows_say_how_long_and_at_which_rate_a_network_was_trained() -> None:
+    models = (Arm("cnp", 0.005, 40), Arm("untrained", 0.0, 0), "nearest in time")
+    found = [physionet._row("death", model, "auroc", 0.5) for model in models]
+    expected = [("cnp", 40, 0.005), ("untrained", 0, ""), ("nearest in time", "", "")]
+    assert [(row["model"], row["epochs"], row["rate"]) for row in found] == expected

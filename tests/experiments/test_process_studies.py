@@ -14,7 +14,6 @@ from experiments.command_line import Row
 from experiments.cresp import sinusoids
 from experiments.cresp.__main__ import TABLES, main
 from experiments.cresp.linear_head import regression
-from experiments.cresp.physionet import Settings, with_training
 from experiments.line_chart import Axis, Line, Panel, svg
 
 from eventvec.errors import ConfigError
@@ -62,9 +61,3 @@ def test_the_command_line_draws_the_figures_of_a_study_and_refuses_a_table_witho
     with pytest.raises(ConfigError, match="this table has no picture"):
         TABLES["solids"](True, picture=tmp_path / "other.svg")
     assert "picture" in inspect.signature(TABLES["solids"]).parameters
-
-
-def test_rows_of_stays_say_how_long_their_method_was_trained() -> None:
-    rows: list[Row] = [{"model": name, "value": 0.5} for name in ("cnp", "untrained", "nearest in time", "aggregates")]
-    found = with_training(rows, {"cnp": Settings(epochs=40, lr=0.005), "untrained": Settings()})
-    assert [(row["epochs"], row["rate"]) for row in found] == [(40, 0.005), (0, ""), ("", ""), ("", "")]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from experiments.cresp import snooker, snooker_networks
+from experiments.cresp import snooker, snooker_networks, snooker_variants
+from experiments.cresp.pictures import ResNet18
 from experiments.cresp.processes import Snooker
 from experiments.cresp.processes import snooker as pairs_of_balls
 from experiments.cresp.snooker_networks import STEPS, Arm, Outcome, Overlap
@@ -74,6 +76,21 @@ def test_the_initial_weights_of_a_network_depend_on_its_seed_only() -> None:
     assert not torch.equal(first, other)
 
 
+def test_settings_beside_the_first_ones_name_the_file_if_they_are_others() -> None:
+    assert str(Arm("cresp", "pictures", 0, 64)) == "pictures-cresp-layers0-batch64-seed0"
+    other = Arm("cresp", "pictures", 0, 64, 1, "plain", "resnet18", "lars")
+    assert str(other) == "pictures-cresp-layers0-batch64-seed1-resnet18-lars-plain"
+    every = [*snooker.arms(False), *snooker_variants.head_arms(False), *snooker_variants.resnet_arms(False)]
+    assert len({str(arm) for arm in every}) == len(set(every))
+
+
+def test_resnet_gives_its_width_to_all_else() -> None:
+    for name in ("cresp", "metacde", "supervised"):
+        method = snooker_networks.build(Arm(name, "pictures", 0, 64, network="resnet18"), small=True)
+        assert isinstance(method.encoder.events.observation, ResNet18)
+        assert method.encoder.dim == 8 * 4
+
+
 def test_the_supervised_loss_is_the_cross_entropy_of_the_overlap_at_the_held_out_look() -> None:
     torch.manual_seed(0)
     encoder = SetEncoder(PointEncoder(Numbers(4, width=8)), dim=8, layers=0)
@@ -101,6 +118,7 @@ def test_a_network_is_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert not np.array_equal(first.test, first.choosing)
     assert first.curve.shape == (snooker_networks.CONTEXTS, len(snooker_networks.TIMES))
     assert first.use == again.use
+    assert (first.training["steps"], first.training["device"]) == (1, "cpu")
     with pytest.raises(TypeError):
         snooker_networks.outcome(Arm("metacde", "positions", 0, 64, seed=1), True, tmp_path)
 
@@ -174,3 +192,25 @@ def test_the_use_of_the_covariate_is_that_of_the_first_network() -> None:
     arms = [Arm("metacde", "positions", 0, 64, seed) for seed in (0, 1)]
     found = {arm: Outcome(right, right, None if arm.seed else use, np.empty((0, 41))) for arm in arms}
     assert snooker.rows(found)[0]["loss"] == use.loss
+
+
+def test_a_variant_is_compared_with_the_same_network_but_for_one_setting() -> None:
+    right = {share: np.arange(400) < 400 * share for share in (0.8, 0.85, 0.9, 0.7)}
+    base = Arm("cresp", "pictures", 0, 256)
+    found = {
+        base: 0.8, replace(base, head="sigmoid"): 0.85, replace(base, optimizer="lars"): 0.7,
+        replace(base, network="resnet18"): 0.9, replace(base, network="resnet18", optimizer="lars"): 0.85,
+    }  # fmt: skip
+    about = {"steps": 100, "seconds": 50.0, "device": "cpu"}
+    outcomes = {
+        arm: Outcome(right[share], right[share], None, np.empty((0, 41)), about) for arm, share in found.items()
+    }
+    plain, sigmoid, lars, resnet, both = snooker_variants.rows(outcomes)
+    assert plain["head adds"] == plain["ResNet adds"] == plain["LARS adds"] == ""
+    assert (sigmoid["head adds"], sigmoid["ResNet adds"]) == ("+.050", "")
+    assert (lars["LARS adds"], resnet["ResNet adds"]) == ("-.100", "+.100")
+    assert (both["ResNet adds"], both["LARS adds"]) == ("+.150", "-.050")
+    assert resnet["seconds per step"] == 0.5
+    assert resnet["paper's steps, hours"] == pytest.approx(11_700 * 0.5 / 3600)
+    kept = snooker_variants.rows({base: replace(outcomes[base], training={"steps": 100})})[0]  # of an earlier version
+    assert (kept["seconds per step"], kept["paper's steps, hours"], kept["device"]) == ("", "", "cpu")

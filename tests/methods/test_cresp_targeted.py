@@ -18,7 +18,8 @@ from sklearn.preprocessing import StandardScaler
 
 import eventvec as ev
 from eventvec.config import build_method, describe
-from eventvec.encoders import GatedHead, Numbers, PlainHead, PointEncoder, SetEncoder
+from eventvec.encoders import GatedHead, Numbers, PlainHead, PointEncoder, SetEncoder, SigmoidHead
+from eventvec.encoders.heads import Head
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods import TargetedCReSP, covariate_use
 from eventvec.sequences import Sequences
@@ -32,7 +33,7 @@ MAJORITY = 0.862
 """The accuracy of the more frequent label of each pair, which ignores the time."""
 
 
-def on_positions(dim: int, width: int, layers: int, head: GatedHead | PlainHead = GatedHead()) -> TargetedCReSP:  # noqa: B008
+def on_positions(dim: int, width: int, layers: int, head: Head = GatedHead()) -> TargetedCReSP:  # noqa: B008
     torch.manual_seed(0)
     encoder = SetEncoder(PointEncoder(Numbers(4, width=width)), dim=dim, layers=layers, pair="gated")
     return TargetedCReSP(encoder, Snooker(count=1, length=6, observations="positions"), target_head=head)
@@ -86,7 +87,7 @@ def test_the_same_holds_for_pictures_at_the_size_of_a_cpu():
 # Heads
 
 
-@pytest.mark.parametrize("head", [GatedHead(), GatedHead(8, 2.0), PlainHead()])
+@pytest.mark.parametrize("head", [GatedHead(), GatedHead(8, 2.0), PlainHead(), SigmoidHead()])
 def test_the_target_head_is_described_and_built_again(head):
     method = on_positions(dim=16, width=8, layers=1, head=head)
     again = build_method(describe(method), snooker(1).schema)

@@ -124,3 +124,14 @@ def test_embedding_is_exact_as_torch_comes(cell: str, lengths: list[int]) -> Non
     encoder.to("cuda")
     assert torch.allclose(ev.encode(encoder, x), expected, atol=2e-4)
     assert torch.allclose(ev.encode(encoder, x, events_per_batch=1), expected, atol=2e-4)
+
+
+def test_a_transformer_takes_more_rows_than_a_grid_of_cuda() -> None:
+    """A grid has at most 65,535 blocks in its second and third dimension, and rows of one length are one group."""
+    torch.manual_seed(0)
+    encoder = ev.encoders.Transformer(ev.encoders.EventEncoder(make.schema()), dim=16, layers=1).eval()
+    x = make.sequences([2] * 3)[torch.arange(200_000) % 3]
+    expected = ev.encode(encoder, x[torch.arange(3)])
+    with torch.no_grad():
+        z = encoder.to("cuda")(x.to("cuda")).cpu()
+    assert torch.allclose(z, expected[torch.arange(len(x)) % 3], atol=1e-5)

@@ -38,7 +38,7 @@ from eventvec.encoders.convolution import TemporalConvolution
 from eventvec.encoders.convolutions import Convolutions
 from eventvec.encoders.event_encoder import EventEncoder
 from eventvec.encoders.handcrafted import Handcrafted
-from eventvec.encoders.heads import GatedHead, PlainHead
+from eventvec.encoders.heads import GatedHead, PlainHead, SigmoidHead
 from eventvec.encoders.interface import Encoder, EventEncoding
 from eventvec.encoders.joined import Joined
 from eventvec.encoders.language import LanguageEncoder
@@ -105,6 +105,7 @@ __all__ = [
     "Segmented",
     "SentenceEncoder",
     "SetEncoder",
+    "SigmoidHead",
     "TemporalConvolution",
     "TextEncoder",
     "Transformer",

@@ -9,6 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from eventvec.encoders.normalisation import BatchNorm1d
 from eventvec.encoders.sinusoidal import Harmonics, check_harmonics
 from eventvec.options import at_least
 
@@ -74,8 +75,8 @@ class PlainHead(Head):
 class GatedHead(Head):
     """A head in which harmonics f of x* scale and shift the context c: ``MLP(c ⊙ (W f + v) + U f + u)``.
 
-    Mathieu et al. 2021, Section 3.2, say that a gated architecture works well; the public code gates `[c, x*]` with a
-    sigmoid. Here the gate depends on x* only and is not bounded. The product makes the prediction depend on x* from the
+    Mathieu et al. 2021, Section 3.2, say that a gated architecture works well; `SigmoidHead` is that of the public
+    code. Here the gate depends on x* only and is not bounded. The product makes the prediction depend on x* from the
     first step; a plain perceptron learned to ignore x* where the context alone lowers a contrastive loss.
 
     Args:
@@ -101,6 +102,52 @@ class GatedHead(Head):
     def build(self, context: int, covariate: int, out: int) -> nn.Module:
         """Return a network from `c (n, context)` and `x* (n, covariate)` to `(n, out)`."""
         return _Gated(Harmonics(covariate, self.count, self.period), context, out)
+
+
+@dataclass(frozen=True)
+class SigmoidHead(Head):
+    """A head that gates itself: ``sigmoid(V h + v) ⊙ (W h + w)``, where h is the batch norm of `[c, g_cov(x*)]`.
+
+    The gated target head of the public code of Mathieu et al. 2021, which it has for ShapeNet; its other experiments
+    have the perceptron of `PlainHead`.
+
+    Relations: in `GatedHead`, only x* decides the gate, and a perceptron follows.
+
+    Example:
+        >>> import torch
+        >>> SigmoidHead().build(context=8, covariate=1, out=4)(torch.rand(5, 8), torch.rand(5, 1)).shape
+        torch.Size([5, 4])
+    """
+
+    def build(self, context: int, covariate: int, out: int) -> nn.Module:
+        """Return a network from `c (n, context)` and `x* (n, covariate)` to `(n, out)`."""
+        return _Sigmoid(context + covariate, out)
+
+
+class SigmoidGate(nn.Module):
+    """`h = BN(values)`, then `sigmoid(V h + v) ⊙ (W h + w)`, as in the public code of Mathieu et al. 2021."""
+
+    def __init__(self, inputs: int, dim: int) -> None:
+        super().__init__()
+        self.norm, self.value, self.gate = BatchNorm1d(inputs), nn.Linear(inputs, dim), nn.Linear(inputs, dim)
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return `(n, dim)` from values `(n, inputs)`."""
+        h = self.norm(values)
+        out: Tensor = self.gate(h).sigmoid() * self.value(h)
+        return out
+
+
+class _Sigmoid(nn.Module):
+    """A gate on two inputs side by side."""
+
+    def __init__(self, inputs: int, dim: int) -> None:
+        super().__init__()
+        self.net = SigmoidGate(inputs, dim)
+
+    def forward(self, context: Tensor, place: Tensor) -> Tensor:
+        out: Tensor = self.net(torch.cat([context, place], 1))
+        return out
 
 
 class _Plain(nn.ModuleList):

@@ -7,9 +7,8 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from eventvec.encoders.heads import mlp
+from eventvec.encoders.heads import SigmoidGate, mlp
 from eventvec.encoders.interface import EventEncoding, OverEvents, check_depth, check_events, check_multiple
-from eventvec.encoders.normalisation import BatchNorm1d
 from eventvec.options import at_least, each_at_least, one_of
 from eventvec.sequences import Sequences
 
@@ -60,7 +59,7 @@ class SetEncoder(OverEvents):
         check_depth(layers)
         one_of("pair", pair, ("mlp", "gated"))
         self.events, self.dim, self.layers, self.heads, self.pair = events, dim, layers, heads, pair
-        self.each = _Gated(events.dim, dim) if pair == "gated" else mlp(events.dim, dim, dim, dim, dim)
+        self.each = SigmoidGate(events.dim, dim) if pair == "gated" else mlp(events.dim, dim, dim, dim, dim)
         self.blocks = nn.ModuleList(_Block(dim, heads) for _ in range(layers))
         self.last = nn.Linear(dim, dim) if layers else nn.Identity()
 
@@ -86,19 +85,6 @@ class SetEncoder(OverEvents):
 
     def _output(self, values: Tensor) -> Tensor:
         out: Tensor = self.last(values)
-        return out
-
-
-class _Gated(nn.Module):
-    """`h = BN(values)`, then `sigmoid(W2 h + b2) ⊙ (W1 h + b1)`, as in the public code."""
-
-    def __init__(self, inputs: int, dim: int) -> None:
-        super().__init__()
-        self.norm, self.value, self.gate = BatchNorm1d(inputs), nn.Linear(inputs, dim), nn.Linear(inputs, dim)
-
-    def forward(self, values: Tensor) -> Tensor:
-        h = self.norm(values)
-        out: Tensor = self.gate(h).sigmoid() * self.value(h)
         return out
 
 

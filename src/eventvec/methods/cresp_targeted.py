@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from eventvec import losses
 from eventvec.encoders.at_places import context_at, targets_of
-from eventvec.encoders.heads import GatedHead, PlainHead, projection_head
+from eventvec.encoders.heads import GatedHead, Head, projection_head
 from eventvec.encoders.interface import Encoder
 from eventvec.encoders.points import PointEncoder, points_of
 from eventvec.errors import ConfigError, DataError, shown
@@ -98,7 +98,8 @@ class TargetedCReSP(TargetedContrast):
         temperature: τ of the cosine similarity, above 0.
         projection: Size of the space in which predictions and targets are compared.
         target_head: The network h that predicts from c and x*. With a `PlainHead`, training may stop at a loss that
-            knows the realisation and ignores x*; `covariate_use` measures that.
+            knows the realisation and ignores x*; `covariate_use` measures that. `SigmoidHead` is the gated one of the
+            public code.
         targets: Events of each row that are held out and predicted from the others, at least 1. Each is one query; the
             other targets of its row are negatives too, because a prediction should tell the places of a row apart.
 
@@ -125,7 +126,7 @@ class TargetedCReSP(TargetedContrast):
         views: ShuffledParts | Process = ShuffledParts(1),  # noqa: B008 (frozen)
         temperature: float = 0.5,
         projection: int = 128,
-        target_head: GatedHead | PlainHead = GatedHead(),  # noqa: B008 (frozen)
+        target_head: Head = GatedHead(),  # noqa: B008 (frozen)
         targets: int = 1,
     ) -> None:
         points = points_of(encoder)

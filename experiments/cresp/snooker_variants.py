@@ -1,0 +1,90 @@
+"""Other networks of the snooker study: target heads by name, and ResNet-18 and LARS beside the small network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from eventvec.statistics import Scores
+from eventvec.statistics.estimates import decimal
+from experiments.command_line import Row
+from experiments.cresp.snooker import NAMES, PAPER, by_cell, lead, scores, signed
+from experiments.cresp.snooker_networks import HEADS, Arm, Outcome, outcome
+from experiments.differences import Paired
+from experiments.jobs import side_by_side
+
+PAPER_STEPS = 11_700
+"""200 epochs of 15,000 pairs in batches of 256, the size of the paper."""
+LARGE = 256
+
+
+def heads(small: bool, keep: Path) -> list[Row]:
+    """Accuracy of targeted CReSP by its target head: ours, and the two of the public code."""
+    return table(head_arms(small), small, keep)
+
+
+def resnet(small: bool, keep: Path) -> list[Row]:
+    """Accuracy on pictures with ResNet-18 and with LARS, beside the small network with Adam; needs a GPU."""
+    return table(resnet_arms(small), small, keep)
+
+
+def head_arms(small: bool) -> list[Arm]:
+    """Return CReSP without self-attention with each head, on positions, and with the sigmoid one on pictures."""
+    if small:
+        return [Arm("cresp", "positions", 0, 64, head=head) for head in HEADS]
+    arms = [Arm("cresp", "positions", 0, LARGE, seed, head) for head in HEADS for seed in (0, 1, 2)]
+    return arms + [Arm("cresp", "pictures", 0, LARGE, seed, head) for head in ("gated", "sigmoid") for seed in (0, 1)]
+
+
+def resnet_arms(small: bool) -> list[Arm]:
+    """Return networks without self-attention on pictures: small ones with two seeds, as far as there are, and large."""
+    if small:
+        return [Arm("cresp", "pictures", 0, 64, network="resnet18", optimizer=name) for name in ("adam", "lars")]
+    two = [Arm(name, "pictures", 0, 64, seed) for name in ("cresp", "metacde") for seed in (0, 1)]
+    two += [Arm("cresp", "pictures", 0, LARGE, seed, optimizer=name) for name in ("adam", "lars") for seed in (0, 1)]
+    large = [Arm(name, "pictures", 0, 64, network="resnet18") for name in ("cresp", "metacde", "supervised")]
+    large.append(Arm("cresp", "pictures", 0, 64, head="plain", network="resnet18"))
+    large += [Arm("cresp", "pictures", 0, LARGE, network="resnet18", optimizer=name) for name in ("adam", "lars")]
+    return [*two, Arm("supervised", "pictures", 0, 64), *large]
+
+
+def table(arms: Sequence[Arm], small: bool, keep: Path) -> list[Row]:
+    """Return the rows of networks, which are trained or taken from the folder."""
+    return rows(dict(zip(arms, side_by_side(outcome, [(arm, small, keep) for arm in arms]), strict=True)))
+
+
+def rows(outcomes: Mapping[Arm, Outcome]) -> list[Row]:
+    """Return a row for each kind of network, with its lead over the same with one thing changed.
+
+    A row is compared with our head, with three convolutions, and with Adam, where these are in the table.
+    """
+    runs = by_cell(outcomes)
+    scored = scores(runs)
+    return [_row(cell, runs[cell], scored) for cell in runs]
+
+
+def _row(cell: Arm, runs: Sequence[Outcome], scored: Mapping[Arm, Sequence[Scores]]) -> Row:
+    ours, use, trained = Paired(tuple(scored[cell])), runs[0].use, [run.training for run in runs]
+    interval = ours.interval if len(runs) > 1 else ""
+    paper = PAPER.get(cell.name) if cell.looks == "pictures" else None
+    timed = [each for each in trained if "seconds" in each]  # networks of earlier versions have no seconds
+    per_step = float(np.mean([each["seconds"] / each["steps"] for each in timed])) if timed else math.nan
+    whole = PAPER_STEPS * per_step / 3600 if cell.batch == LARGE and timed else ""
+    return {
+        "looks": cell.looks, "embedding": NAMES[cell.name, cell.layers], "network": cell.network, "head": cell.head,
+        "optimizer": cell.optimizer, "batch": cell.batch, "steps": min(each["steps"] for each in trained),
+        "paper": paper[0] if paper else "", "ours": ours.mean, "±": interval,
+        "difference": signed(ours.mean - paper[0], math.hypot(float(interval or math.nan), paper[1])) if paper else "",
+        "head adds": lead(cell, replace(cell, head="gated"), scored),
+        "ResNet adds": lead(cell, replace(cell, network="convolutions"), scored),
+        "LARS adds": lead(cell, replace(cell, optimizer="adam"), scored),
+        "of the networks": " ".join(decimal(float(run.test.mean())) for run in runs),
+        "other pairs": float(np.mean([run.choosing.mean() for run in runs])),
+        "loss": use.loss if use else "", "permuted": use.permuted if use else "",
+        "seconds per step": per_step if timed else "", "paper's steps, hours": whole,
+        "device": ", ".join(sorted({str(each.get("device", "cpu")) for each in trained})),
+    }  # fmt: skip
