@@ -52,7 +52,9 @@ NOTES, NOTE_EPOCHS = 64, 2
 SHARE, WORD_GRID = 0.002, (0.01, 0.1, 1.0, 10.0)
 """The least share of notes with a word, and the values of C, of the linear model of the order of words."""
 PRECISION: Precision = "bfloat16"
+"""The precision of trainings and of trained models; untrained ones embed in float32, as every CPU can."""
 ENDS = FRACTIONS[0], FRACTIONS[-1]
+"""The shares of the training packages in the study of the number of pairs."""
 LEAST = 20
 """The number of times that a token occurs at least, for its mean attention to be listed."""
 
@@ -258,7 +260,7 @@ def vectors(arm: Arm) -> tuple[Array, dict[str, Any]]:
             least = 1 if arm.small else LEAST
             about["attention"] = mean_attention(encoder, join(first, second).to(place), least)
     x = of.notes.data.sequences[torch.from_numpy(of.labelled)]
-    return ev.encode(encoder, x, precision=PRECISION).numpy(), about
+    return ev.encode(encoder, x, precision=PRECISION if arm.lr else "float32").numpy(), about
 
 
 def _fit(method: ev.methods.CrossOrder | ev.methods.MaskedLanguage, arm: Arm, of: Problem) -> dict[str, Any]:

@@ -37,8 +37,10 @@ SEEDS = 3
 """The number of trainings of each model and rate, as in the paper."""
 PAIRS_RATE = 3e-5
 """The learning rate in the study of the number of pairs, set before it: held-out pairs chose it at 48 tokens."""
-SIZES = ((1000, 10), (2000, 10), (4000, 10), (0, EPOCHS), (0, 10), (0, 20))
-"""Numbers of different pairs, 0 for all, and of epochs; in 10 of them about 16,000 pairs are drawn."""
+SIZES = {OCP: ((1000, 10), (0, 20)), ENTITY: ((0, 20),)}
+"""Numbers of different pairs, 0 for all, and of epochs; fewer pairs take as many steps as that many epochs of all."""
+COUNTS = "given", "drawn", "met", "steps"
+"""Facts of a training, as `vectors` describes them, in the study of the number of pairs."""
 SHOWN = 30
 """The number of tokens in the table of attention."""
 
@@ -75,44 +77,49 @@ def chosen_rates(facts: Mapping[Arm, Mapping[str, Any]]) -> dict[str, float]:
 
 
 def text_pairs(small: bool, keep: Path) -> list[Row]:
-    """OCP and entity-contrastive by the number of different pairs at equal steps, and by steps on all pairs.
+    """OCP by the number of different pairs and of steps, beside entity-contrastive, the untrained MiniLM and words.
 
     Notes of each package are left out for fewer pairs, so that the packages are the same. The accuracy is that on pairs
     of packages that no training saw, and AUC is that of `texts`, with the lead over the untrained MiniLM.
     """
-    objectives, sizes, fractions = (OCP, ENTITY), SIZES, ENDS
-    if small:
-        objectives, sizes, fractions = (OCP,), ((24, EPOCHS), (0, EPOCHS)), ENDS[:1]
-    runs = {
-        (objective, pairs, epochs): [
-            Arm(objective, PAIRS_RATE, seed, small, pairs, epochs) for seed in range(1 if small else SEEDS)
-        ]
-        for objective, (pairs, epochs) in product(objectives, sizes)
-    }
-    plain = Arm(PLAIN, small=small)
-    arms = [plain, *(arm for of_row in runs.values() for arm in of_row)]
-    found = dict(zip(arms, side_by_side(results, [(arm, keep) for arm in arms]), strict=True))
+    sizes, fractions = ({OCP: ((24, EPOCHS), (0, EPOCHS))}, ENDS[:1]) if small else (SIZES, ENDS)
+    plain, words = Arm(PLAIN, small=small), Arm(WORDS, small=small)
+    groups = [
+        [Arm(objective, PAIRS_RATE, seed, small, pairs, epochs) for seed in range(1 if small else SEEDS)]
+        for objective, of_objective in sizes.items()
+        for pairs, epochs in of_objective
+    ]
+    found = _found([plain, words, *(arm for arms in groups for arm in arms)], keep)
     rows = []
-    for (objective, *_), of_row in runs.items():
-        facts = [found[arm][1] for arm in of_row]
-        tested, half_widths = (np.array([about[name] for about in facts]) for name in ("tested", "± tested"))
-        row: Row = {"encoder": objective, **{name: _mean(facts, name) for name in ("given", "drawn", "met", "steps")}}
-        row |= {
-            "held out": float(np.mean([max(about["validation"]) for about in facts])),
-            "unseen pairs": float(tested.mean()), "± 95 %": both_intervals(tested, half_widths),
-        }  # fmt: skip
+    for arms in [*groups, [plain], [words]]:
+        row: Row = {"encoder": arms[0].objective}
+        if arms in groups:
+            row |= _pairs_row([found[arm][1] for arm in arms])
         for fraction in fractions:
             auc, before = (
                 np.stack([found[arm][0][:, arm.fractions.index(fraction), 0] for arm in some], 1)
-                for some in (of_row, [plain])
+                for some in (arms, [plain])
             )
-            row |= {
-                f"AUC at {fraction:g}": float(auc.mean()), f"std at {fraction:g}": float(auc.mean(1).std(ddof=1)),
-                f"over MiniLM at {fraction:g}": float(auc.mean() - before.mean()),
-                f"± 95 % at {fraction:g}": interval(auc, before),
-            }  # fmt: skip
-        rows.append({**row, "held out by epoch": _curve([about["validation"] for about in facts])})
-    return rows
+            row |= {f"AUC at {fraction:g}": float(auc.mean()), f"std at {fraction:g}": float(auc.mean(1).std(ddof=1))}
+            if arms != [plain]:
+                row[f"over MiniLM at {fraction:g}"] = float(auc.mean() - before.mean())
+                row[f"± 95 % at {fraction:g}"] = interval(auc, before)
+        rows.append(row)
+    held_out, order = word_accuracy(small)
+    rows[-1] |= {"held out": held_out, "unseen pairs": order["tested"], "± 95 %": order["± tested"]}
+    return [{name: row.get(name) for name in rows[0]} for row in rows]
+
+
+def _pairs_row(facts: Sequence[Mapping[str, Any]]) -> Row:
+    """Return the numbers of pairs and steps of the trainings of one row, as means, and how well they order pairs."""
+    tested, half_widths = (np.array([about[name] for about in facts]) for name in ("tested", "± tested"))
+    row: Row = {name: round(float(np.mean([about[name] for about in facts]))) for name in COUNTS}
+    return row | {
+        "held out": float(np.mean([max(about["validation"]) for about in facts])),
+        "unseen pairs": float(tested.mean()), "± 95 %": both_intervals(tested, half_widths),
+        "seeds": ", ".join(f"{a:.3f} ± {b:.3f}" for a, b in zip(tested, half_widths, strict=True)),
+        "held out by epoch": _curve([about["validation"] for about in facts]),
+    }  # fmt: skip
 
 
 def both_intervals(shares: Array, half_widths: Array) -> float:
@@ -195,7 +202,7 @@ def interval(ours: Array, other: Array) -> float:
 def _scores(small: bool, keep: Path) -> Scores:
     arms = _arms(small, keep)
     every = [arm for of_encoder in arms.values() for arm in of_encoder]
-    by_arm = dict(zip(every, side_by_side(results, [(arm, keep) for arm in every]), strict=True))
+    by_arm = _found(every, keep)
     return {
         (encoder, fraction): np.stack([by_arm[arm][0][:, i] for arm in of_encoder], 1)
         for encoder, of_encoder in arms.items()
@@ -226,17 +233,16 @@ def _arms(small: bool, keep: Path) -> dict[str, list[Arm]]:
 
 
 def _facts(arms: Sequence[Arm], keep: Path) -> dict[Arm, dict[str, Any]]:
-    found = side_by_side(results, [(arm, keep) for arm in arms])
-    return {arm: about for arm, (_, about) in zip(arms, found, strict=True)}
+    return {arm: about for arm, (_, about) in _found(arms, keep).items()}
+
+
+def _found(arms: Sequence[Arm], keep: Path) -> dict[Arm, tuple[Array, dict[str, Any]]]:
+    return dict(zip(arms, side_by_side(results, [(arm, keep) for arm in arms]), strict=True))
 
 
 def _held_out(arm: Arm, about: Mapping[str, Any]) -> float:
     """Return the best accuracy on held-out pairs, or the lowest loss on held-out notes."""
     return float((min if arm.objective == LANGUAGE else max)(about["validation"]))
-
-
-def _mean(facts: Sequence[Mapping[str, Any]], name: str) -> int:
-    return round(float(np.mean([about[name] for about in facts])))
 
 
 def _curve(curves: Sequence[Sequence[float]]) -> str:

@@ -144,14 +144,19 @@ def test_the_rate_of_a_model_has_the_best_mean_on_what_is_held_out() -> None:
 
 
 def test_the_names_of_different_trainings_differ() -> None:
-    arms = [Arm(OCP, 3e-5, seed, False, *size) for seed in (0, 1) for size in SIZES]
+    arms = [Arm(name, 3e-5, seed, False, *size) for seed in (0, 1) for name, sizes in SIZES.items() for size in sizes]
     assert len({str(arm) for arm in arms}) == len(set(arms)) == len(arms)
 
 
 def test_the_study_of_pairs_has_a_row_for_each_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 1)  # other processes would read the real texts
-    few, every = text_pairs(small=True, keep=tmp_path)
+    few, every, plain, words = text_pairs(small=True, keep=tmp_path)
     assert (few["given"], every["given"], few["steps"], every["steps"]) == (24, 60, 3, 3)
+    assert few.keys() == every.keys() == plain.keys() == words.keys()
+    assert plain["AUC at 1"] > 0.9  # a word tells the label
+    assert plain["over MiniLM at 1"] is None
+    assert every["over MiniLM at 1"] == pytest.approx(every["AUC at 1"] - plain["AUC at 1"])
+    assert (words["unseen pairs"], words["given"]) == (1.0, None)
     assert 0 <= few["unseen pairs"] <= 1
     assert len(every["held out by epoch"].split()) == 1
 
