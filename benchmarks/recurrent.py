@@ -2,7 +2,7 @@
 
 torch's cell gets rows that are already padded, the scan events that are already packed. Both start from a given state
 and return the last state h of each row, of an LSTM without c. `medium` is the matmul precision that `fit` and `embed`
-set (float32 through oneDNN where that agrees); both sides are measured with it and at torch's default, `highest`.
+set for float32 (oneDNN where that agrees); both sides are measured with it and at torch's default, `highest`.
 """
 
 from __future__ import annotations

@@ -163,12 +163,29 @@ def test_another_machine_keeps_the_precision_that_auto_was(monkeypatch, tmp_path
     monkeypatch.setattr(precision, "cpu_has_bfloat16", lambda *_: not begun)
     again = {"epochs": 1, "device": "cpu", "out": tmp_path / "run", "resume": True}
     if begun:
-        with pytest.raises(ConfigError, match="precision bfloat16 needs a CPU that computes in it"):
+        with pytest.raises(ev.CheckpointError, match="was begun in bfloat16, which this CPU does not compute in"):
             ev.fit(of_size(256), two_histories(), **again)
     else:
         run = ev.fit(of_size(256), two_histories(), **again)
         assert run.config["fit"]["precision"] == "float32"
         assert not [note for note in run.notes if "bfloat16" in note]
+
+
+def test_a_run_from_before_there_was_a_choice_is_resumed_in_float32(tmp_path):
+    ev.fit("ocp", two_histories(), epochs=1, device="cpu", out=tmp_path / "run")
+    config = tmp_path / "run" / "config.toml"
+    lines = config.read_text().splitlines()
+    config.write_text("\n".join(line for line in lines if not line.startswith("precision")))
+    assert len(config.read_text().splitlines()) == len(lines) - 1
+    run = ev.fit("ocp", two_histories(), epochs=1, device="cpu", out=tmp_path / "run", resume=True)
+    assert "the run had finished; nothing was trained" in run.notes
+
+
+def test_auto_is_float32_for_encoders_that_were_not_measured(monkeypatch):
+    monkeypatch.setattr(precision, "cpu_has_bfloat16", lambda *_: True)
+    encoder = {"name": "transformer", "dim": 256, "layers": 1}
+    run = ev.fit({"method": {"name": "ocp"}, "encoder": encoder}, two_histories(), epochs=1, device="cpu")
+    assert run.config["fit"]["precision"] == "float32"
 
 
 def two_histories():

@@ -19,12 +19,12 @@ BFLOAT16_FLAGS = ("avx512_bf16", "amx_bf16", "bf16")
 FASTER = BFLOAT16_FLAGS[:2]
 """Those on which trainings were measured."""
 WIDE = 3 * 256**2
-"""The count of numbers of a model's largest matrix, that of a GRU of 256, from which training gains from bfloat16: 1.28
-to 1.51 times at 256, 1.57 to 1.99 at 800, on three CPUs. With AMX, 1.9 at 64 and 128 too; without, 1.0 at 64."""
+"""The count of numbers of a model's largest matrix, that of a GRU of 256, from which the training of recurrent encoders
+gains from bfloat16 on three CPUs: 1.1 to 1.5 times at 256, 1.6 to 2 at 800 (benchmarks/README.md)."""
 
 
 @contextmanager
-def matmul_precision(precision: str, device: torch.device) -> Iterator[None]:
+def matmul_precision(precision: Literal["auto"] | Precision, device: torch.device) -> Iterator[None]:
     """Compute matrix products in float32 or, by autocast, in bfloat16, inside the block only.
 
     On a CPU, float32 matrix products go through oneDNN if its results agree with the default library to 1e-5, which

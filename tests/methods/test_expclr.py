@@ -432,3 +432,10 @@ def test_features_with_one_value_are_refused_unless_another_differs(method):
     both = method(make.encoder("gru"), schema(), ["speed", "shape"])
     both.prepare(x)
     assert both.loss(x, rng()).isfinite()
+
+
+@pytest.mark.parametrize("method", [ExpCLR, ExpertTriplets])
+def test_a_category_without_values_is_refused(method):
+    described = replace(make.schema(kind="integer"), static=(Categorical("kind", ()),))
+    with pytest.raises(ConfigError, match="feature 'kind' has no values in the schema"):
+        method(make.encoder("gru"), described, ["kind"])

@@ -24,7 +24,13 @@ def feature_fields(schema: Schema, features: Sequence[str]) -> list[Feature]:
     """Return the schema's fields of expert features, which are numeric, vector or categorical static columns."""
     if not features:
         raise ConfigError("features must name at least one static column, got none")
-    return [static_column(schema, "each of features", name, Numeric, Vector, Categorical) for name in features]
+    fields = [static_column(schema, "each of features", name, Numeric, Vector, Categorical) for name in features]
+    for field in fields:
+        if isinstance(field, Categorical) and not feature_columns(field):
+            raise ConfigError(
+                f"feature {field.name!r} has no values in the schema: all are missing, or each is rarer than min_count"
+            )
+    return fields
 
 
 def expert_features(x: Sequences, fields: Sequence[Feature]) -> Tensor:

@@ -48,10 +48,10 @@ class FitOptions:
             learn labels and for `tpp_embedding`, else last. With best and without `epochs`, training stops after 5
             epochs without improvement, or after `patience`. Without validation the weights are the last ones.
         precision: The precision of matrix products in training, `float32` or `bfloat16`. `auto` is bfloat16 on an x86
-            CPU with instructions for it if the model has states of 256 numbers or more, and else float32; a note says
-            so, and the run records which one it was and keeps it when it is resumed. With bfloat16, the states of a
-            recurrent encoder stay float32, and so do products that are too small to gain from it. A CPU without
-            instructions for bfloat16 refuses it.
+            CPU with instructions for it, for a recurrent encoder as large as a GRU of 256 or larger, and else float32;
+            a note says so, and the run records which one it was and keeps it when it is resumed. With bfloat16, the
+            states of a recurrent encoder stay float32, and so do products that are too small to gain from it. A CPU
+            without instructions for bfloat16 refuses it.
         threads: The number of threads of the CPU. By default one for models with states of up to about 128 numbers, for
             which others bring little and cost much beside other programs, and torch's number for larger ones or where
             the variable `OMP_NUM_THREADS` is set.

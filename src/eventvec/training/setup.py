@@ -12,6 +12,7 @@ import torch
 from eventvec.config import Table, build_method, check, complete, resolved
 from eventvec.dataset import Dataset, check_dataset
 from eventvec.encoders.interface import attach_lineage
+from eventvec.encoders.recurrent import Recurrent
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.methods.declarations import Method
 from eventvec.options import gather
@@ -20,7 +21,7 @@ from eventvec.runs import Run, load, run_files
 from eventvec.runs.building import outline
 from eventvec.sequences import Sequences, histories
 from eventvec.threads import size
-from eventvec.training.fit_options import FitOptions, TrainingPrecision
+from eventvec.training.fit_options import FitOptions
 from eventvec.training.suggestions import suggest
 
 
@@ -39,7 +40,7 @@ def settings(x: Sequences, config: Mapping[str, Any], parent: Run | None = None)
 def options_of(path: Path, config: Mapping[str, Any]) -> FitOptions:
     """Return the options of training of a run."""
     try:
-        return gather(config.get("fit", {}), FitOptions)
+        return gather({"precision": "float32", **config.get("fit", {})}, FitOptions)  # as before there was a choice
     except ConfigError as error:
         raise CheckpointError(f"{path}/config.toml is damaged: fit: {error}") from error
 
@@ -47,24 +48,26 @@ def options_of(path: Path, config: Mapping[str, Any]) -> FitOptions:
 def with_precision(
     options: FitOptions, method: Method, place: torch.device, resumed: Path | None
 ) -> tuple[FitOptions, tuple[str, ...]]:
-    """Return the options with a precision that the device has in place of `auto`, and a note if that is bfloat16.
+    """Return the options with a precision in place of `auto`, and a note if that is bfloat16 and was not before.
 
     Args:
         resumed: The folder of a run that may have begun already, whose precision is kept.
     """
-    notes: tuple[str, ...] = ()
-    if options.precision == "auto":
-        chosen: TrainingPrecision = "bfloat16" if pays(size(method), place) else "float32"
-        if resumed is not None and (resumed / "config.toml").exists():
-            chosen = options_of(resumed, run_files.read_config(resumed)).precision
-        options = replace(options, precision=chosen)
-        if chosen == "bfloat16":
-            notes = (
-                "matrix products of the training are in bfloat16, which takes less time on this CPU for a model of "
-                "this size; precision float32 turns it off",
-            )
-    check_precision(options.precision, place)
-    return options, notes
+    if options.precision != "auto":
+        check_precision(options.precision, place)
+        return options, ()
+    if resumed is not None and (resumed / "config.toml").exists():
+        begun = options_of(resumed, run_files.read_config(resumed)).precision
+        try:
+            check_precision(begun, place)
+        except ConfigError as error:
+            reason = f"{resumed} was begun in bfloat16, which this CPU does not compute in; resume it on one that does"
+            raise CheckpointError(f"{reason}, or begin anew with precision float32") from error
+        return replace(options, precision=begun), ()
+    if isinstance(method.encoder, Recurrent) and pays(size(method), place):
+        note = "matrix products of the training are in bfloat16, which takes less time on this CPU at this size"
+        return replace(options, precision="bfloat16"), (f"{note}; precision float32 turns it off",)
+    return replace(options, precision="float32"), ()
 
 
 def parent_run(config: Mapping[str, Any]) -> Run | None:
