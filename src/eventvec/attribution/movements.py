@@ -35,8 +35,8 @@ def relative_movements(vectors: Array, moved: Sequence[Array], seed: int, entity
     usual = float(_mean_distance(units, np.ones((1, len(units))))[0])
     if not usual > 1e-9:
         raise DataError(
-            f"the vectors of all {len(units):,} entities point the same way, so that no distance between entities is "
-            "there to compare with; train the encoder for longer, or on other fields"
+            f"the vectors of all {len(units):,} entities point the same way, and no distance between entities is "
+            "left to compare with; train the encoder for longer, or on other fields"
         )
     with np.errstate(invalid="ignore", divide="ignore"):  # fewer than two entities in a replicate: NaN
         spreads, totals = _mean_distance(units, counts), counts.sum(1)

@@ -53,7 +53,7 @@ def audit(
 
     Returns:
         An answer with a row for each column and attack: the `question` (`attribute`, `linkage` or `membership`), the
-        `name` of the column or the attack, the `answer` (`yes`, `not found` or `cannot be told`), whether the vectors
+        `name` of the column or the attack, the `answer` (`yes`, `not found` or `unknown`), whether the vectors
         reveal more than simple features of the same events (`beyond`), the `metric`, the `score` of the vectors with
         its interval, that of guessing (`chance`), and those of simple features (`others`). The notes begin with a
         sentence for each, then say what the questions mean, what can be done, and what the audit does not cover.

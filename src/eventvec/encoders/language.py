@@ -126,7 +126,7 @@ class LanguageEncoder(nn.Module):
         if text not in texts:
             raise ConfigError(f"text {text!r} is not a categorical column of the events; {nearest(text, texts)}")
         if any(column.name == text and column.buckets for column in schema.categorical):
-            raise ConfigError(f"text {text!r} is hashed, so that its texts are not known; list it as categorical")
+            raise ConfigError(f"text {text!r} is hashed, and its texts are unknown; list it as categorical")
         if unit != "auto" and not (isinstance(unit, int | float) and 0 < unit < math.inf):
             raise ConfigError(f"unit must be a number above 0 and finite, or auto, got {unit!r}")
         self.hidden, self.reads, self.first, self.temporal, self.dtype = hidden, reads, first, temporal, dtype

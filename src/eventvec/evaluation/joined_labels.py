@@ -142,7 +142,7 @@ def join_labels(
         raise DataError(f"the label {shown(key)} is the key; name the column to predict")
     if moments is not None and time is None:
         raise ConfigError(
-            f"entities have several {of}, each of a time, so that labels need a time too; name its column in the "
+            f"entities have several {of}, each with its time, and labels need a time too; name its column in the "
             "label table: label_time= (--label-time)"
         )
     table = table if isinstance(table, pl.DataFrame) else read_table(table)

@@ -187,7 +187,7 @@ def _extra(rows: Rows, of_label: Target, asked: Learning, time: str | None, key:
     if asked.vector is not None:
         if asked.label in asked.vector.info["labels"]:
             raise ConfigError(
-                f"the run {asked.vector.id} has learned the label {shown(asked.label)}, so that its vectors tell it of "
+                f"the run {asked.vector.id} has learned the label {shown(asked.label)}, and its vectors reveal it for "
                 "the entities of its training; give a run that has not"
             )
         asked.vector.check_schema(rows.data.schema)

@@ -285,7 +285,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
     def similar(self, key: Any, count: int = 10, *, events: Events | None = None) -> Any:
         """Return the entities whose vectors are nearest to one entity's, with their cosine similarity, nearest first.
 
-        Of vectors with parts, the learned part alone is compared, because the other parts have scales of their own.
+        Only the learned part of each vector is compared, because the other parts have scales of their own.
 
         Args:
             key: The key of an entity among the events; the text of a whole number stands for the number.

@@ -191,7 +191,7 @@ class Run:
         names = declared(self.method).static_inputs
         if not names:
             raise ConfigError(
-                f"run {self.id} was not trained with static_inputs, so that it reads no static columns; leave out "
+                f"run {self.id} was not trained with static_inputs, and reads no static columns; leave out "
                 "static= (--static)"
             )
         others = [field for field in data.schema.static if field.name not in names]
@@ -266,8 +266,8 @@ class Run:
             )
         if self.beside:
             raise ConfigError(
-                f"the vectors of run {self.id} have parts beside the learned one, {', '.join(self.beside)}, so that no "
-                "text can be compared with them; train it without beside"
+                f"the vectors of run {self.id} have parts beside the learned one, {', '.join(self.beside)}, and "
+                "texts compare with the learned part only; train it without beside"
             )
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise ConfigError(f"texts must be a list of texts, got {shown(texts)}")

@@ -134,7 +134,7 @@ def untimed(given: str | None) -> str:
     if given == DECLINED:
         return f"All events are read, whenever a label became known, because label_time is {DECLINED!r}."
     return (
-        "The labels have no time, so that events after a label became known may be among those that are read; "
+        "The labels have no time, so events after a label became known may be among those that are read; "
         "label_time= (--label-time) names a column of times."
     )
 
@@ -248,7 +248,7 @@ def cut(data: Dataset, rows: Array, moments: Array, labels: TimedLabels, options
     if labels.chosen and 2 * empty > len(result):
         raise DataError(
             f"{empty:,} of {len(result):,} labelled rows have no event before the time in {shown(time)}, the only "
-            f"column of times beside the labels, so that it may be another time; {NAME_IT}"
+            f"column of times among the labels; it may be another time; {NAME_IT}"
         )
     note = read_before(time, inclusive, data.schema) + (
         f"; {empty:,} of {len(result):,} rows have none" if empty else ""

@@ -126,7 +126,7 @@ def fit(
     if isinstance(method, type) or not (callable(method) and hasattr(method, "encoder")):
         what = f"the class {method.__name__}" if isinstance(method, type) else type(method).__name__
         raise ConfigError(
-            f"the method must be a method, its name or the tables of a configuration, got {what}; for example "
+            f"method must be a Method, a name such as 'coles', or a config dict, got {what}; for example "
             'fit("coles", data)'
         )
     gather(options, FitOptions)
