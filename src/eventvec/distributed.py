@@ -6,7 +6,7 @@ process computes the loss over all of them. So negatives come from all processes
 whole batch, and neither the loss nor its gradient depends on the number of processes.
 
 Gradients follow one convention. What all processes compute alike has its true gradient in each of them. What each
-computes for its share has the gradient of that share, times the number of processes, so that the mean over processes is
+computes for its share has the gradient of that share, times the number of processes, so the mean over processes is
 the true gradient of every weight, wherever it is used.
 """
 

@@ -26,7 +26,7 @@ def relative_movements(vectors: Array, moved: Sequence[Array], seed: int, entity
     """Return how far vectors move on average, where 1 is the mean distance of two entities.
 
     The entities are resampled, both for the mean movement and for the mean distance of all pairs. The movement of one
-    entity is not resampled, so that its interval is that of the distance.
+    entity is not resampled, so its interval is that of the distance.
     """
     if len(vectors) < 2:
         raise DataError(f"{len(vectors)} entities with events; the distance between entities needs two at least")

@@ -31,7 +31,7 @@ def membership_findings(
 
     The first attack needs no training: the halves of a member's history may be more alike than those of others, because
     contrastive methods make them so. The second is a logistic regression on the vectors, scored on folds that it was
-    not trained on. Aggregates of the events are the control: they cannot know who was trained on, so that if they tell
+    not trained on. Aggregates of the events are the control: they cannot know who was trained on, so if they tell
     the groups apart, the groups differ in themselves.
     """
     names = ("halves of histories, which are alike", "vectors, which a classifier reads")

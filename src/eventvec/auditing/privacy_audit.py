@@ -39,7 +39,7 @@ def audit(
     with those that it was trained on. This needs a run with held-out entities, and all events of its training.
 
     A question is answered with `yes` where an interval lies above chance. The intervals hold together for all columns,
-    and for all attacks, of a question, so that a run without a leak is answered with `yes` in at most 5 % of audits for
+    and for all attacks, of a question, so a run without a leak is answered with `yes` in at most 5 % of audits for
     each question. `not found` comes with the largest leak that the interval allows. Other attacks can reveal more.
 
     Relations: `evaluate` scores labels for their own sake; this function asks what should not be there.

@@ -154,7 +154,7 @@ class _Steps:
 def _new_folder(out: Path) -> Iterator[None]:
     """Create the folder; refuse a folder that has files and absent packages before anything is computed.
 
-    An interrupted demonstration leaves the folder empty, so that it can begin there again.
+    An interrupted demonstration leaves the folder empty, so it can begin there again.
     """
     for module in ("lightgbm", "openTSNE", "matplotlib", "jinja2"):
         need(module, "demo")

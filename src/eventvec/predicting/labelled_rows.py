@@ -82,7 +82,7 @@ def of_table(events: Dataset | None, read: Callable[..., Dataset], labels: Tabul
 
     Args:
         events: The events, if they are a data set already.
-        read: Reads the events, with further options of `ev.read`. Where labels have times, it reads twice, so that
+        read: Reads the events, with further options of `ev.read`. Where labels have times, it reads twice, so
             vocabularies and scales are those of the events before these times.
         labels: The table of labels.
         asked: What is learned.

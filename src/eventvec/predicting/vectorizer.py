@@ -66,7 +66,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         beside: What the vectors have beside the learned part, any of `timing`, `aggregates`, `codes` and
             `convolutions`, see `FitOptions`; an empty list for the learned part alone. By default timing and aggregates
             with `coles`, and nothing with other methods.
-        holdout: The share of entities that are left out of training, so that `evaluate(..., holdout=True)` tests on
+        holdout: The share of entities that are left out of training, so `evaluate(..., holdout=True)` tests on
             entities that the encoder never saw.
         random_state: The seed of everything random.
         progress: Whether to show progress, on a terminal and in a notebook.

@@ -1,6 +1,6 @@
 """When labels became known: which column of their table says so, and the histories as of these times.
 
-Every call that takes labels follows this rule, so that no event is read from which a label may have been made.
+Every call that takes labels follows this rule, so no event is read from which a label may have been made.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ def may_hold_times(types: Mapping[str, pa.DataType], schema: Schema, others: Col
 def readable(table: Tabular, columns: Iterable[str]) -> Source:
     """Return a table as a source; of a data frame, without columns beside the named ones that Arrow cannot hold.
 
-    Of such columns of pandas, those with times become text, so that they are not taken for anything else.
+    Of such columns of pandas, those with times become text, so they are not taken for anything else.
     """
     frame: Any = table
     try:
