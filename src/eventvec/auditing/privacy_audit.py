@@ -107,7 +107,7 @@ def audit(
     step(4)
     if run.beside:
         parts = " and ".join(run.beside)
-        notes.append(f"The vectors have parts beside the learned one ({parts}), which repeat features of the events.")
+        notes.append(f"The vectors also have the parts {parts}, which repeat features of the events.")
     facts = {"run": run.id, "entities": len(data), "events": data.sequences.total, "level": LEVEL, "seed": chosen.seed}
     return answer(findings + some, facts, tuple(dict.fromkeys(notes + more)))
 

@@ -160,8 +160,8 @@ def join_labels(
         missing = table[name].is_null() & pl.Series(~is_missing)
         if missing.any():
             raise DataError(
-                f"label table: column {shown(name)} has {missing.sum():,} missing values beside a label (first at row "
-                f"{missing.arg_max()}); fill them or leave those rows out"
+                f"label table: column {shown(name)} has {missing.sum():,} missing values in rows with a label "
+                f"(first at row {missing.arg_max()}); fill them or leave those rows out"
             )
     rows = pl.DataFrame([table[name].alias(role) for role, name in (labels | named).items()])
     if moments is None:

@@ -125,7 +125,7 @@ class StaticValues:
         if data.schema.static_field(each.name) != each:
             raise DataError(
                 f"the static column {shown(each.name)} was coded by another schema than the predictor's; give its "
-                "table as static=, beside the events"
+                "table as static=, together with the events"
             )
         held = values.cpu().numpy()
         if isinstance(each, Categorical):

@@ -91,7 +91,7 @@ def choose(candidates: Collection[str], schema: Schema, given: str | None) -> tu
         return (None if given == DECLINED else given), False
     likely = [name for name in candidates if schema.clock or name == schema.time]
     if len(likely) > 1:
-        raise ConfigError(f"several columns beside the labels hold times, {listed(map(shown, likely))}; {NAME_IT}")
+        raise ConfigError(f"several columns other than the labels hold times, {listed(map(shown, likely))}; {NAME_IT}")
     return (likely[0], True) if likely else (None, False)
 
 
