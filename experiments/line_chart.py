@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
-"""Colours that can be told apart with colour blindness (Okabe and Ito)."""
+"""Colours that are distinguishable with colour blindness (Okabe and Ito)."""
 WIDTH, HEIGHT, LEFT, TOP = 460, 210, 70, 40  # of a panel's axes, and of the margins
 BELOW, BESIDE = 75, 170  # a panel's labels of the horizontal axis, and its legend
 

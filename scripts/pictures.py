@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
-"""Colours that can be told apart with colour blindness (Okabe and Ito)."""
+"""Colours that are distinguishable with colour blindness (Okabe and Ito)."""
 GREY = "#bbb"
 TOP, HEIGHT = 50, 440  # of the map, px
 MAP_LEFT, MAP_WIDTH = 10, 440

@@ -205,7 +205,7 @@ def test_a_time_that_is_in_doubt_is_refused() -> None:
     data, z = run().read(events()), run().embed(events())
     several = table(a=pl.lit("2024-07-01"), b=pl.lit(KNOWN))
     born = table(born=pl.lit(datetime(1980, 1, 1)))
-    message = "several columns beside the labels hold times, 'a', 'b'; name the column"
+    message = "several columns other than the labels hold times, 'a', 'b'; name the column"
     with pytest.raises(ConfigError, match=message):
         ev.fine_tune(run(), data, several, "y", epochs=1)
     with pytest.raises(ConfigError, match=message):

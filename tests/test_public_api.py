@@ -126,7 +126,7 @@ def test_what_stands_in_the_wrong_place_is_named() -> None:
     for call, sentence in (
         (lambda: ev.fit("coles", table), "the data must be a Dataset, got DataFrame; read the events first"),
         (lambda: ev.fit(method, data), r"got the class CoLES; for example fit\("),
-        (lambda: ev.fit(run, data), "the method must be a method, its name or the tables of a configuration, got Run"),
+        (lambda: ev.fit(run, data), "method must be a Method, a name such as 'coles', or a config dict, got Run"),
         (
             lambda: ev.embed(run, table),
             r"the encoder must be a module .* got Run; .*run\.embed\(events\) takes",

@@ -121,7 +121,7 @@ def repeatability(
     code, row = x.values(field).long(), x.rows()
     types = len(code.unique())
     if types == 1:
-        raise DataError(f"all events have the same value in column {field!r}, which cannot tell entities apart")
+        raise DataError(f"all events have the same value in column {field!r}, which cannot distinguish entities")
     first_code = code[x.lengths.cumsum(0) - x.lengths]
     changes = torch.bincount(row, (code != first_code[row]).double(), minlength=len(x)) > 0
     slices = _slices(x, low, high, rng)

@@ -153,7 +153,7 @@ def _argument(part: Any, option: str, default: Any = None) -> Any:
 def describe(method: Method) -> Table:
     """Return the `[method]` and `[encoder]` tables from which `build_method` builds a method of the same shape.
 
-    The arguments of each constructor are read from the attributes of the same names, so that they are those of the
+    The arguments of each constructor are read from the attributes of the same names, so they are those of the
     parts as they are now.
     """
     return {"method": _table(method, {"encoder", "schema"}), "encoder": _table(method.encoder, {"schema"})}

@@ -234,7 +234,7 @@ def _content(x: Sequences) -> Iterator[Any]:
 
 
 def _chunks(x: Sequences, column: Tensor) -> Iterator[Tensor]:
-    """Yield a column's values row after row, a part at a time, so that it is never copied as a whole."""
+    """Yield a column's values row after row, a part at a time, so it is never copied as a whole."""
     if torch.equal(x.starts, x.lengths.cumsum(0) - x.lengths):
         yield column[: x.total]
         return

@@ -6,7 +6,7 @@ process computes the loss over all of them. So negatives come from all processes
 whole batch, and neither the loss nor its gradient depends on the number of processes.
 
 Gradients follow one convention. What all processes compute alike has its true gradient in each of them. What each
-computes for its share has the gradient of that share, times the number of processes, so that the mean over processes is
+computes for its share has the gradient of that share, times the number of processes, so the mean over processes is
 the true gradient of every weight, wherever it is used.
 """
 
@@ -125,13 +125,13 @@ def broadcast_result(function: Callable[[], T]) -> T:
 
 
 def broadcast_number(number: float) -> float:
-    """Return the number that the first process gave, such as its time, so that all decide alike."""
+    """Return the number of rank 0, broadcast to all processes."""
     if process_count() == 1:
         return number
     device = "cuda" if dist.get_backend() == "nccl" else "cpu"  # a group that the caller made may have NCCL alone
-    told = torch.tensor([number], dtype=torch.float64, device=device)
-    dist.broadcast(told, 0)
-    return float(told)
+    shared = torch.tensor([number], dtype=torch.float64, device=device)
+    dist.broadcast(shared, 0)
+    return float(shared)
 
 
 def check_alike(**values: object) -> None:

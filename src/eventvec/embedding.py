@@ -109,7 +109,7 @@ def encode(
 ) -> Tensor:
     """Return `(n, dim)` float32 vectors on the CPU, one per row, in the order of the rows.
 
-    Rows are sorted by length and cut into batches of about as many events, so that memory is bounded by choice and
+    Rows are sorted by length and cut into batches of about as many events, so memory is bounded by choice and
     little is spent on padding. The encoder runs in evaluation mode, without gradients, on the device of its weights.
 
     Rows that begin at the same event are one history at several times. An encoder that continues from a state reads

@@ -159,7 +159,7 @@ def locked_by(file: Path) -> Iterator[bool]:
 
 
 def _locked_draft(folder: Path, name: str) -> tuple[int | None, Path]:
-    """Return the handle of a new file that this process has locked, so that no other one deletes it, and its path.
+    """Return the handle of a new file that this process has locked, so no other one deletes it, and its path.
 
     Where files cannot be locked, the handle is None.
     """

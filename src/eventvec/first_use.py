@@ -1,4 +1,4 @@
-"""Names that a package shows and imports at their first use, so that importing the package itself costs nothing."""
+"""Names that a package shows and imports at their first use, so importing the package itself costs nothing."""
 
 from __future__ import annotations
 

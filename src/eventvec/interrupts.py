@@ -1,10 +1,10 @@
 """Ctrl-C and SIGTERM end a command with one sentence, with exit code 130 or 143, and with nothing half-written.
 
-The package imports this module first, and it imports little, so that its handlers are there early. They are installed
+The package imports this module first, and it imports little, so its handlers are there early. They are installed
 only if `eventvec` or `python -m eventvec` was started: in other programs, signals are Python's own.
 
 - While the command line is imported, a signal ends the process at once.
-- While a command runs, a signal raises `Interrupted`, a KeyboardInterrupt, so that blocks clean up. If something
+- While a command runs, a signal raises `Interrupted`, a KeyboardInterrupt, so blocks clean up. If something
   swallows the exception, such as a callback of a library in C, it is raised again.
 - Signals within a second after that change nothing: `timeout` sends each signal twice. A later one ends the process at
   once.
@@ -123,7 +123,7 @@ def advise(text: str) -> None:
     _state.advice = f"; {text}"
 
 
-@atexit.register  # as the first function, so that it is called last
+@atexit.register  # as the first function, so it is called last
 def _ignore_signals() -> None:
     """Ignore signals while the interpreter is taken down, in which Python gives up its handlers."""
     for number in WORDS:

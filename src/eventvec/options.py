@@ -1,6 +1,6 @@
 """Options that belong together: one frozen dataclass, from which signatures, configuration and command line follow.
 
-A function with such options takes `**options` and is decorated with `accepts`, so that its signature and its help
+A function with such options takes `**options` and is decorated with `accepts`, so its signature and its help
 follow from the dataclasses. `gather` builds them from the options of a call, and refuses unknown names.
 """
 
@@ -130,7 +130,7 @@ def check_seed(name: str, value: Any, bits: int = 62) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a number of numpy as Python's, so that it can be written into a configuration."""
+    """Return a number of numpy as Python's, so it can be written into a configuration."""
     import numpy as np
 
     return value.item() if isinstance(value, np.generic) else value

@@ -46,7 +46,7 @@ class Categorical:
 
     Args:
         values: Canonical text of each value; the code of `values[i]` is `i + FIRST`.
-        text: Whether the column was text in the table. A CSV file has no types, so that its cells are read accordingly.
+        text: Whether the column was text in the table. A CSV file has no types, so its cells are read accordingly.
         buckets: Number of buckets of a hashed column, which has no `values`; 0 if the column is not hashed.
     """
 
@@ -131,7 +131,7 @@ class Text:
 
 
 Static: TypeAlias = Text | Numeric | Vector | Categorical
-"""The kinds of static columns. `Text` is first, so that JSON with only a name is read as text."""
+"""The kinds of static columns. `Text` is first, so JSON with only a name is read as text."""
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ class Sequences:
     def select(self, names: Sequence[str]) -> list[Tensor]:
         """Return `(total, ...)` the values of several columns: the columns themselves if their events are in row order.
 
-        Relations: `values` returns a copy, so that it may be changed in place.
+        Relations: `values` returns a copy, so it may be changed in place.
 
         Example:
             >>> x = Sequences({"code": torch.tensor([7, 8])}, torch.tensor([1, 0]), torch.tensor([1, 1]))

@@ -1,4 +1,4 @@
-"""Planted leaks are found, runs without one pass, and what cannot be told is said."""
+"""Planted leaks are found, runs without one pass, and questions without an answer are named."""
 
 from __future__ import annotations
 
@@ -103,11 +103,11 @@ def test_an_encoder_that_knows_its_training_data_by_heart_is_found_and_one_of_on
 def test_what_cannot_be_told_is_said() -> None:
     run, table = run_of(habits=True)
     later = ev.audit(run, table.filter(pl.col("day") < 8))
-    assert found(later, "membership") == {"all attacks": "cannot be told"}
-    assert "not those of the training" in later.notes[1]
-    assert "Nothing can be told about membership." in later.verdict
+    assert found(later, "membership") == {"all attacks": "unknown"}
+    assert "differ from those of the training" in later.notes[1]
+    assert "The audit has no answer about membership." in later.verdict
     short = ev.audit(run, table.filter(pl.col("day") < 3))
-    assert found(short, "linkage") == {"halves of histories": "cannot be told"}
+    assert found(short, "linkage") == {"halves of histories": "unknown"}
     data = ev.read(table, key="card", time="day", categorical=["code"])
     none = ev.audit(ev.fit("coles", data, epochs=1, beside=[]), table)
     assert "the run held no entities out; train with a share held out" in none.notes[1]
@@ -128,7 +128,7 @@ def test_a_constant_column_cannot_be_told_and_an_absent_one_is_refused() -> None
     run, table = run_of(habits=True)
     people = pl.DataFrame({"card": np.arange(160), "same": "x", "none": pl.Series([None] * 160, dtype=pl.String)})
     audit = ev.audit(run, table, people, models=FAST)
-    assert found(audit, "attribute") == {"same": "cannot be told", "none": "cannot be told"}
+    assert found(audit, "attribute") == {"same": "unknown", "none": "unknown"}
     for error, sentence, options in (
         (ev.ConfigError, "no column 'age'", {"protected": people, "columns": ["age"]}),
         (ev.ConfigError, "columns are named without the table", {"columns": ["age"]}),

@@ -245,7 +245,7 @@ def test_runs_that_exist_are_compared_in_the_same_folds_with_all_their_parts(tra
     assert (result.facts["budget"], result.title) == (None, "Which run for these events?")
     assert result.verdict[-1] == untimed(None)
     assert result.verdict[-2] == (
-        "The runs held out different entities, so that some encoders saw events that others did not."
+        "The runs held out different entities, so some encoders saw events that others did not."
     )
     named = ev.compare(events, labels, "churn", runs={"a": one, "b": other}, **chosen)
     assert named.row(arm="a")["score"] == result.row(arm="one")["score"]

@@ -76,7 +76,7 @@ def test_a_label_that_a_baseline_predicts_as_well_gets_a_warning() -> None:
     assert warning not in " ".join(verdict(evaluation(**sets, event_count=0.6, untrained=0.65)))
     count = verdict(evaluation(**sets, event_count=0.82, untrained=0.6))
     assert count[-1].startswith(f"{warning} the number of events (.8")
-    assert count[-1].endswith("): this label cannot rank features.")
+    assert count[-1].endswith("): this label cannot separate feature sets.")
     untrained = verdict(evaluation(**sets, event_count=0.6, untrained=0.82))
     assert untrained[-1].startswith(f"{warning} the untrained encoder (.8")
     assert untrained[-1].endswith("): for this label, random weights do.")

@@ -112,7 +112,7 @@ def test_a_part_of_the_date_is_named_and_its_shuffle_is_not(part: str, kind: str
     data = ev.read(table, key="id", time="day", **{kind: ["part", "other"]})
     notes = order_notes(ev.build_method(tables("ocp"), data.schema), data.schema, data.sequences)
     assert notes == (
-        f"the column 'part' reveals the order of events: it is the {PARTS[part]} of their times, so that this method "
+        f"the column 'part' reveals the order of events: it is the {PARTS[part]} of their times, and this method then "
         "learns little else; leave the column out",
     )
     without_dates = ev.read(table.cast({"day": pl.Int64}), key="id", time="day", **{kind: ["part", "other"]})

@@ -324,7 +324,9 @@ def test_texts_that_cannot_be_embedded_are_refused():
         with pytest.raises(ConfigError, match="texts must be a list of texts, got"):
             run.embed_texts(texts)
     joined = fit(method(data.schema), data, epochs=1, batch_size=8, beside=["timing"])
-    with pytest.raises(ConfigError, match="have parts beside the learned one, timing, so that no text can be compared"):
+    with pytest.raises(
+        ConfigError, match="have parts beside the learned one, timing, and texts compare with the learned part only"
+    ):
         joined.embed_texts(["a"])
 
 

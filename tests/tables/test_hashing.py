@@ -137,7 +137,7 @@ def test_every_kind_of_features_takes_hashed_columns():
     handcrafted = Handcrafted(data.schema, moment=100)
     assert handcrafted(x).shape == (len(x), len(handcrafted.names))
     assert handcrafted(x).isfinite().all()
-    with pytest.raises(ConfigError, match="'merchant' is hashed, so that its texts are not known"):
+    with pytest.raises(ConfigError, match="'merchant' is hashed, and its texts are unknown"):
         LanguageEncoder("absent", data.schema, text="merchant")
 
 

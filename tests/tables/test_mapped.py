@@ -171,7 +171,7 @@ def test_a_store_that_another_process_built_meanwhile_is_opened_or_refused_and_n
     if other == "equal":
         assert ev.read(source, store=folder, **OPTIONS).fingerprint == ev.read(path, **OPTIONS).fingerprint
     else:
-        message = "was made from other events, columns or options" if other == "different" else "cannot be told"
+        message = "was made from other events, columns or options" if other == "different" else "nothing shows whether"
         with pytest.raises(ev.ConfigError, match=message):
             ev.read(source, store=folder, **OPTIONS)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == files[0]

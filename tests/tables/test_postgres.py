@@ -99,7 +99,7 @@ def test_a_table_is_read_into_a_store_in_parts(server: Server, tmp_path: Path, m
     memory, stored = ev.read(address, **OPTIONS), ev.read(address, **OPTIONS, store=tmp_path / "store")
     assert len(memory.sequences.columns["amount"]) > 200
     assert (stored.fingerprint, stored.schema, stored.notes) == (memory.fingerprint, memory.schema, memory.notes)
-    with pytest.raises(ConfigError, match="the events of a database, as they are now, cannot be told"):
+    with pytest.raises(ConfigError, match="nothing shows whether it holds the current events of a database"):
         ev.read(address, **OPTIONS, store=tmp_path / "store")
 
 

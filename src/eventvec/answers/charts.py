@@ -1,7 +1,7 @@
 """`Chart`: a figure as SVG and the sentence below it; the drawings of all charts; the colour and shape of each name.
 
 A page has each chart twice, for a wide screen and for a phone, and shows one of the two. Text stays text. Text and axes
-have the colour of the text around the figure, so that it can be read on white and on black.
+have the colour of the text around the figure, so it can be read on white and on black.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PALETTE = ("#3b82d6", "#e08a1e", "#2a9d74", "#c4588f", "#8a6fd1", "#b3a125", "#4cb3cf", "#c9543c")
-"""Colours that can be told apart on white and on black, also with colour blindness (after Okabe and Ito)."""
+"""Colours that are distinguishable on white and on black, also with colour blindness (after Okabe and Ito)."""
 BLUE, ORANGE, GREEN, PINK, PURPLE, OLIVE, CYAN, RED = PALETTE
 GREY = "#8d959e"
 INK = "#010203"

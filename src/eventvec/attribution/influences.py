@@ -38,8 +38,8 @@ from eventvec.tables.sources import Tabular
 
 BY_CHANCE = "By chance alone, about one in twenty of the intervals does not hold 0."
 OUT_OF_DISTRIBUTION = (
-    "The encoder was trained with all fields and periods, so that a change is also that of an input unlike those it "
-    "was trained on; what another encoder would miss can only be told by training it."
+    "The encoder was trained with all fields and periods, and a history without one is unlike its training data. To "
+    "learn what an encoder loses without a field or period, train one without it."
 )
 
 
@@ -60,7 +60,7 @@ def influence(
     time of events cannot be missing; it is left out by giving an entity's events the time of its last one, and a
     missing `gap`. A period is left out by removing its events; the others keep their `gap`. Periods are the first,
     middle and last third and the last tenth of each entity's events, and for dates and timestamps the days, weeks,
-    months, quarters or years, whichever first are at most eight.
+    months, quarters or years: the finest unit that gives at most eight periods.
 
     With labels, the change is that of a score in cross-validation. In each fold, a model is trained once, on the full
     vectors of the other folds, and tested on the fold with the full vectors and without each part. The score is the
@@ -163,7 +163,7 @@ def _place(data: Dataset, entity: Any, usable: Array) -> int:
             "digits, UUIDs in lower case"
         )
     if not usable[place]:
-        raise DataError("the entity has no events that the encoder can read, so that nothing can be left out")
+        raise DataError("the entity has no events that the encoder can read, and so none to leave out")
     return place
 
 

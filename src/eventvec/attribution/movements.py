@@ -26,7 +26,7 @@ def relative_movements(vectors: Array, moved: Sequence[Array], seed: int, entity
     """Return how far vectors move on average, where 1 is the mean distance of two entities.
 
     The entities are resampled, both for the mean movement and for the mean distance of all pairs. The movement of one
-    entity is not resampled, so that its interval is that of the distance.
+    entity is not resampled, so its interval is that of the distance.
     """
     if len(vectors) < 2:
         raise DataError(f"{len(vectors)} entities with events; the distance between entities needs two at least")
@@ -35,8 +35,8 @@ def relative_movements(vectors: Array, moved: Sequence[Array], seed: int, entity
     usual = float(_mean_distance(units, np.ones((1, len(units))))[0])
     if not usual > 1e-9:
         raise DataError(
-            f"the vectors of all {len(units):,} entities point the same way, so that no distance between entities is "
-            "there to compare with; train the encoder for longer, or on other fields"
+            f"the vectors of all {len(units):,} entities point the same way, and no distance between entities is "
+            "left to compare with; train the encoder for longer, or on other fields"
         )
     with np.errstate(invalid="ignore", divide="ignore"):  # fewer than two entities in a replicate: NaN
         spreads, totals = _mean_distance(units, counts), counts.sum(1)

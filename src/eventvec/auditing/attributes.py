@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from eventvec.answers import Answer
-from eventvec.auditing.findings import Row, judged, untold
+from eventvec.auditing.findings import Row, judged, unanswered
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError
 from eventvec.evaluation import METRICS, evaluate
@@ -49,7 +49,7 @@ def attribute_findings(
         except DataError as error:
             if "there is no column" in str(error) or "has no column" in str(error):
                 raise
-            findings.append(untold("attribute", column, f"{column}: {error}."))
+            findings.append(unanswered("attribute", column, f"{column}: {error}."))
             continue
         findings.append(_finding(result, _chance(result, z, protected, column, data.schema.key_out), width))
         notes += [f"{column}: {note}" for note in result.notes]
@@ -62,7 +62,7 @@ def _finding(result: Answer, chance: float, width: float) -> Row:
     score = ours.estimate.widened(width)
     if not math.isfinite(score.half_width):
         why = "the test parts are too small for an interval; use fewer folds"
-        return untold("attribute", name, f"{name} cannot be told: {why}.")
+        return unanswered("attribute", name, f"{name} is unknown: {why}.")
     leads = {each: (ours - other).estimate.widened(width) for each, other in opponents.items()}
     beyond = all(lead.place == "ahead" for lead in leads.values())
     best = max(opponents, key=lambda each: opponents[each].mean)

@@ -15,7 +15,7 @@ from eventvec.statistics.estimates import decimal
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Reply: TypeAlias = Literal["yes", "not found", "cannot be told"]
+Reply: TypeAlias = Literal["yes", "not found", "unknown"]
 Question: TypeAlias = Literal["attribute", "linkage", "membership"]
 Row = Mapping[str, Any]
 
@@ -44,10 +44,10 @@ LIMITS = (
 )
 
 
-def untold(question: Question, name: str, sentence: str) -> Row:
-    """Return the answer that nothing can be told."""
+def unanswered(question: Question, name: str, sentence: str) -> Row:
+    """Return a question without an answer, and the sentence that says why."""
     cells: Row = {"beyond": None, "metric": "", "score": None, "chance": None, "others": {}, "sentence": sentence}
-    return {"question": question, "name": name, "answer": "cannot be told", **cells}
+    return {"question": question, "name": name, "answer": "unknown", **cells}
 
 
 def judged(
@@ -109,7 +109,7 @@ def answer(findings: Sequence[Row], facts: Mapping[str, Any], notes: Sequence[st
 
 
 def _verdict(rows: Sequence[Row]) -> tuple[str, ...]:
-    """Return what the vectors reveal, whether simple features do so too, and what nothing can be told about."""
+    """Return what the vectors reveal, whether simple features do so too, and which questions have no answer."""
     leaks = [row for row in rows if row["answer"] == "yes"]
     asked, columns = {row["question"] for row in leaks}, [row for row in leaks if row["question"] == "attribute"]
     others = {"linkage": "link two parts of one history", "membership": "show who was in the training data"}
@@ -121,9 +121,9 @@ def _verdict(rows: Sequence[Row]) -> tuple[str, ...]:
         simple = "simple features of the same events"
         where = f"They go beyond {simple} in {_with_and([*beyond])}."
         lines.append(where if beyond else f"They are not shown to go beyond {simple}.")
-    if unknown := dict.fromkeys(row["question"] for row in rows if row["answer"] == "cannot be told"):
+    if unknown := dict.fromkeys(row["question"] for row in rows if row["answer"] == "unknown"):
         what = ["some protected columns" if question == "attribute" else question for question in unknown]
-        lines.append(f"Nothing can be told about {_with_and(what)}.")
+        lines.append(f"The audit has no answer about {_with_and(what)}.")
     return (*lines, PERSONAL)
 
 

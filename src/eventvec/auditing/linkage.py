@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from eventvec.auditing.findings import Row, judged, untold
+from eventvec.auditing.findings import Row, judged, unanswered
 from eventvec.embedding import encode
 from eventvec.encoders import Aggregates, Encoder
 from eventvec.schema import Schema
@@ -47,7 +47,7 @@ def linkage_finding(encoder: Encoder, x: Sequences, schema: Schema, *, seed: int
     long = np.flatnonzero(x.lengths.numpy() >= EVENTS)
     if len(long) < FEWEST:
         why = f"{len(long):,} entities have at least {EVENTS} events, and {FEWEST} are needed"
-        return untold("linkage", "halves of histories", f"Linkage cannot be told: {why}.")
+        return unanswered("linkage", "halves of histories", f"Linkage is unknown: {why}.")
     chosen = np.sort(np.random.default_rng(seed).permutation(long)[:ENTITIES])
     x = x[torch.from_numpy(chosen)]
     learned, simple = similarities(encoder, x), similarities(Aggregates(schema), x)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from eventvec.auditing.findings import Row, judged, untold
+from eventvec.auditing.findings import Row, judged, unanswered
 from eventvec.auditing.linkage import ENTITIES, EVENTS, FEWEST, similarities
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
@@ -27,18 +27,18 @@ HOLD_OUT = "train with a share held out: read(..., holdout=0.2) (--holdout 0.2)"
 def membership_findings(
     run: Run, z: Embeddings, data: Dataset, *, seed: int, level: float
 ) -> tuple[list[Row], list[str]]:
-    """Return whether members of the training data can be told from held-out entities by two attacks, and notes.
+    """Return whether two attacks can distinguish members of the training data from held-out entities, and notes.
 
     The first attack needs no training: the halves of a member's history may be more alike than those of others, because
     contrastive methods make them so. The second is a logistic regression on the vectors, scored on folds that it was
-    not trained on. Aggregates of the events are the control: they cannot know who was trained on, so that if they tell
+    not trained on. Aggregates of the events are the control: they cannot know who was trained on, so if they tell
     the groups apart, the groups differ in themselves.
     """
     names = ("halves of histories, which are alike", "vectors, which a classifier reads")
     try:
         members, others = _groups(run, z, data, seed)
     except (ConfigError, DataError) as reason:
-        return [untold("membership", "all attacks", f"Membership cannot be told: {reason}.")], []
+        return [unanswered("membership", "all attacks", f"Membership is unknown: {reason}.")], []
     rows = np.concatenate([members, others])
     is_member = np.arange(len(rows)) < len(members)
     alike, long = _likeness(run, data, rows)
@@ -48,10 +48,10 @@ def membership_findings(
     simple = of_groups(control[is_member], control[~is_member]).widened(together(1, level))
     if simple.low > 0.5:
         sentence = (
-            "Membership cannot be told: members and held-out entities differ in the aggregates of their events "
-            f"already (auroc {simple}), so that the groups are not alike; hold out at random."
+            "Membership is unknown: members and held-out entities differ in the aggregates of their events "
+            f"already (auroc {simple}); hold out at random."
         )
-        return [untold("membership", "all attacks", sentence)], []
+        return [unanswered("membership", "all attacks", sentence)], []
     attacks = ((names[0], alike[long], is_member[long]), (names[1], classified, is_member))
     found = [
         _finding(name, score[member], score[~member], level, simple.value)
@@ -70,7 +70,7 @@ def _finding(name: str, members: Array, others: Array, level: float, control: fl
     share = share_found(members, others, FALSE_ALARMS)
     rate = f"at {FALSE_ALARMS:.0%} false alarms, {share:.1%} of the members are found"
     start = "Members of the training data"
-    claims = (f"{start} can be told by their {name}", f"{start} could not be told by their {name}")
+    claims = (f"{start} can be recognised by their {name}", f"{start} could not be recognised by their {name}")
     how = f"auroc {score}, where guessing has .5; {rate}"
     return judged("membership", name, claims, how, score, {"aggregates": control}, beyond=True)
 
@@ -80,7 +80,7 @@ def _groups(run: Run, z: Embeddings, data: Dataset, seed: int) -> tuple[Array, A
     held_out = z.held_out
     if data[~held_out].fingerprint != run.info["fingerprint"]:
         raise DataError(
-            "the events are not those of the training, cut as they were then, so that who was a member is not known; "
+            "the events differ from those of the training, which leaves open who was a member; "
             "give all events of the training, held-out entities included"
         )
     rng = np.random.default_rng(seed)

@@ -39,7 +39,7 @@ def audit(
     with those that it was trained on. This needs a run with held-out entities, and all events of its training.
 
     A question is answered with `yes` where an interval lies above chance. The intervals hold together for all columns,
-    and for all attacks, of a question, so that a run without a leak is answered with `yes` in at most 5 % of audits for
+    and for all attacks, of a question, so a run without a leak is answered with `yes` in at most 5 % of audits for
     each question. `not found` comes with the largest leak that the interval allows. Other attacks can reveal more.
 
     Relations: `evaluate` scores labels for their own sake; this function asks what should not be there.
@@ -53,7 +53,7 @@ def audit(
 
     Returns:
         An answer with a row for each column and attack: the `question` (`attribute`, `linkage` or `membership`), the
-        `name` of the column or the attack, the `answer` (`yes`, `not found` or `cannot be told`), whether the vectors
+        `name` of the column or the attack, the `answer` (`yes`, `not found` or `unknown`), whether the vectors
         reveal more than simple features of the same events (`beyond`), the `metric`, the `score` of the vectors with
         its interval, that of guessing (`chance`), and those of simple features (`others`). The notes begin with a
         sentence for each, then say what the questions mean, what can be done, and what the audit does not cover.
@@ -107,7 +107,7 @@ def audit(
     step(4)
     if run.beside:
         parts = " and ".join(run.beside)
-        notes.append(f"The vectors have parts beside the learned one ({parts}), which repeat features of the events.")
+        notes.append(f"The vectors also have the parts {parts}, which repeat features of the events.")
     facts = {"run": run.id, "entities": len(data), "events": data.sequences.total, "level": LEVEL, "seed": chosen.seed}
     return answer(findings + some, facts, tuple(dict.fromkeys(notes + more)))
 

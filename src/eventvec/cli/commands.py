@@ -286,7 +286,7 @@ def predict(
     ] = None,
     static: Annotated[
         str | None,
-        typer.Option(callback=not_empty, help="Table of the static columns that the run reads beside the events."),
+        typer.Option(callback=not_empty, help="Table of the static columns that the run reads with the events."),
     ] = None,
     labels: Annotated[
         str | None,

@@ -103,7 +103,7 @@ def _run(
         with step("Embed every aircraft") as advance:
             z = trained.embed(data, progress=lambda done, total: advance(done / total))
             write(out / "embeddings.parquet", z)
-        with step("Evaluate the embedding beside hand-crafted features") as advance:
+        with step("Compare the embedding with hand-crafted features") as advance:
             evaluations = _evaluate(data, z, registry, models, advance)
         with step("Draw the map and write the page"):
             page = reporting.report(
@@ -125,8 +125,8 @@ TITLE = "What flights reveal about aircraft"
 LEAD = (
     "Every aircraft that flew out of New York in 2013 has a history of flights: carrier, route, hour, delays. From the "
     "histories alone, without labels, an encoder learned to place aircraft with similar histories close together. The "
-    "embedding has features of timing and hand-crafted features beside this learned part. This page shows what can be "
-    "predicted from that embedding, beside hand-crafted features of the same flights. Data: US Department of "
+    "embedding joins this learned part, features of timing and hand-crafted features. This page shows what can be "
+    "predicted from that embedding, and from hand-crafted features of the same flights alone. Data: US Department of "
     "Transportation and Federal Aviation Administration, public domain."
 )
 
@@ -154,7 +154,7 @@ class _Steps:
 def _new_folder(out: Path) -> Iterator[None]:
     """Create the folder; refuse a folder that has files and absent packages before anything is computed.
 
-    An interrupted demonstration leaves the folder empty, so that it can begin there again.
+    An interrupted demonstration leaves the folder empty, so it can begin there again.
     """
     for module in ("lightgbm", "openTSNE", "matplotlib", "jinja2"):
         need(module, "demo")

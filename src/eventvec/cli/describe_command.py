@@ -27,9 +27,7 @@ def describe(
         str | None,
         typer.Option(callback=not_empty, help="Table of your words: columns `code` (or a column's name) and `name`."),
     ] = None,
-    numbered: Annotated[
-        bool, typer.Option("--numbered", help="Number the codes, so that none is written out.")
-    ] = False,
+    numbered: Annotated[bool, typer.Option("--numbered", help="Number the codes, so none is written out.")] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Parquet file for the sentences.")] = None,
     save: Annotated[Path | None, typer.Option(help="Write an index to this file, for `search --text`.")] = None,
     most: Annotated[int | None, typer.Option(help="The largest number of sentences of a history. Default: 30.")] = None,

@@ -184,7 +184,7 @@ def search(
         hits = searching.search(
             searched, key=key, history=history, text=text, run=trained, among=among, events=events, **given(count=count)
         )
-    if save is not None:  # last, so that a search that fails leaves nothing
+    if save is not None:  # last, so a search that fails leaves nothing
         searched.save(save, overwrite=overwrite)
     if output is not None:
         tables.outputs.write_frame(output, hits.frame())

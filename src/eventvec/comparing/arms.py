@@ -72,6 +72,6 @@ def existing(runs: Sequence[Run | Path | str] | Mapping[str, Run | Path | str]) 
 def _check(arms: Mapping[str, Any], what: str) -> None:
     """Refuse fewer than two arms, and names of what is scored beside them."""
     if taken := [name for name in arms if name in TAKEN or is_part(name)]:
-        raise ConfigError(f"an arm may not be called {taken[0]!r}, which names features that are scored beside it")
+        raise ConfigError(f"an arm may not be called {taken[0]!r}, which names features that are scored too")
     if len(arms) < 2:
         raise ConfigError(f"a comparison needs two arms at least; name more {what}")

@@ -182,7 +182,7 @@ def _unfair(vectors: Mapping[str, tables.Embeddings]) -> list[str]:
         for z in vectors.values()
     ]
     if any(each != shares[0] for each in shares):
-        lines.append("The runs held out different entities, so that some encoders saw events that others did not.")
+        lines.append("The runs held out different entities, so some encoders saw events that others did not.")
     return lines
 
 

@@ -12,8 +12,8 @@ def choose(scores: Mapping[str, Scores]) -> tuple[list[str], dict[str, Estimate]
     """Return the arms that are not behind the best one, it first, and by how much the best is ahead of each other arm.
 
     An arm wins if it is ahead of every other arm by more than the interval of their paired difference, widened for all
-    pairs of arms. It was chosen because its score is the highest, so that its score alone says too much, and the pairs
-    that were not chosen count too. Among arms of equal worth, a winner is declared in at most 5 % of draws.
+    pairs of arms. It was chosen because its score is the highest, which biases this score upward (winner's curse), and
+    the pairs that were not chosen count too. Among arms of equal worth, a winner is declared in at most 5 % of draws.
 
     Args:
         scores: The scores of the arms in the same folds.

@@ -32,12 +32,12 @@ def describe(
     Args:
         data: The histories.
         names: The words that stand for names of columns and for codes, which stand as they are by default. With None,
-            codes are numbered, so that no value of a column is in a sentence.
+            codes are numbered, so no value of a column is in a sentence.
         most: The largest number of sentences of a history.
         templates: The kinds of sentences: functions of `Histories` that return a table of `row` and `sentence`.
 
     Returns:
-        A row per sentence: the key, `sentence`, and `share`, the share of the histories of which it is true. Histories
+        A row per sentence: the key, `sentence`, and `share`, the share of the histories for which it is true. Histories
         are in the order of the data, and those without events have no row.
 
     Raises:

@@ -153,7 +153,7 @@ class Sentences:
         ids = ordered.join(distinct, on="sentence", how="left", maintain_order="left")["place"].to_numpy()
         lengths = np.bincount(ordered["row"].to_numpy())
         if not lengths.all():
-            raise DataError("a history has no sentence, so that no words can find it; leave it out")
+            raise DataError("a history has no sentence, and no words can find it; leave it out")
         scorer = BM25(texts) if encoder is None else Meanings(encoder, _vectors(encoder, texts, known), texts)
         return Sentences(texts, lengths.cumsum() - lengths, ids.astype(np.int32), scorer)
 

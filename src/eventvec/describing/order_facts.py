@@ -1,7 +1,7 @@
 """Sentences about codes in time: what comes before or after what, when a code comes, and what changes.
 
 Except for what changes, they are about the ten most frequent codes of a history with at least
-three events each, so that columns with thousands of codes take no longer. Thirds and halves are those of the time from
+three events each, so columns with thousands of codes take no longer. Thirds and halves are those of the time from
 the first event of the history to the last.
 """
 

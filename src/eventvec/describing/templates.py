@@ -1,7 +1,7 @@
 """The sentences that `describe` writes: one function for each kind of fact.
 
 A template takes `Histories` and returns a table of `row` and `sentence`, a sentence for each history of which the fact
-holds. A fact has one wording. Numbers stand in bands, so that histories share sentences. The functions are in
+holds. A fact has one wording. Numbers stand in bands, so histories share sentences. The functions are in
 `code_facts`, `order_facts`, `time_facts` and `number_facts`, and their docstrings say when a sentence holds. To add one
 of your own, give `describe(templates=[*TEMPLATES, mine])`.
 """

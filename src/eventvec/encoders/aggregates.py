@@ -32,7 +32,7 @@ class Aggregates(nn.Module):
     - for each list column: the count of each value among the elements of all events, and the number of distinct values.
 
     A mean, minimum or maximum over no values and a standard deviation over fewer than two are 0. An empty row gives
-    zeros. Sums are computed in float64 over differences from one of the values, so that a small standard deviation
+    zeros. Sums are computed in float64 over differences from one of the values, so a small standard deviation
     beside a large mean is exact. Sums beyond float32's range become its largest number.
 
     Relations: `Handcrafted` adds times, order and changes, and takes logs.

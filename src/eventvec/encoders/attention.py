@@ -77,7 +77,7 @@ def attend(blocks: nn.TransformerEncoder, start: Tensor, x: Sequences, tokens: T
     Args:
         blocks: The layers, which attend to all tokens of a row, and the norm after them.
         dropout: The probability that an attention weight is dropped in training. torch's fused kernels have none on a
-            CPU, so that training takes longer with it.
+            CPU, so training takes longer with it.
     """
     if not len(x):
         return start.expand(0, -1)

@@ -55,7 +55,7 @@ BESIDE: dict[str, Callable[..., Beside]] = {
 def sizes_beside(schema: Schema, names: Sequence[str], components: int) -> dict[str, dict[str, int | None]]:
     """Return the arguments of each part besides the schema, which a run keeps.
 
-    Up to 256 features are not compressed. Wide tables have fewer values of each categorical column, so that there are
+    Up to 256 features are not compressed. Wide tables have fewer values of each categorical column, so there are
     about 2,000 features at most.
 
     Raises:

@@ -14,7 +14,7 @@ from eventvec.options import at_least
 from eventvec.sequences import Sequences
 
 FARTHEST = 10.0
-"""The largest standardised feature by its size, so that rows far from those of the fit do not dominate the vector."""
+"""The largest standardised feature by its size, so rows far from those of the fit do not dominate the vector."""
 ROWS = 50_000
 """The largest number of rows that a fit reads."""
 NUMBERS = 2**27
@@ -28,7 +28,7 @@ class Compressed(nn.Module):
 
     `fit` chooses both by training rows, once. A feature is standardised by its mean and standard deviation and clipped
     to ±10; one that is constant in the training rows is 0 everywhere. All components are divided by the standard
-    deviation of the first, so that they keep their scales relative to one another, and the entry of each with the
+    deviation of the first, so they keep their scales relative to one another, and the entry of each with the
     largest size is positive. If the features vary in fewer directions than there are components, the last numbers of
     each vector are 0.
 

@@ -42,8 +42,8 @@ class Handcrafted(nn.Module):
     - for the last 3, 10 and 30 events: the time since the first of these, or since the first event; mean, sample
       standard deviation, minimum and maximum of each numeric column; and the share of each frequent value.
 
-    Scales are as in `RunningHandcrafted`. What is undefined is 0, as everything of an empty row is. A row of which all
-    events have one time is late as a whole.
+    Scales are as in `RunningHandcrafted`. What is undefined is 0, as everything of an empty row is. If all events
+    of a row have one time, the row is late as a whole.
 
     Relations: `Aggregates` has the set of the CoLES paper, without times.
 

@@ -114,14 +114,14 @@ class Capabilities:
         read: Returns `(n, dim)` the embedding of each state. With `state`, the encoder continues exactly.
         beginnings: Returns `(m, dim)` the embeddings of the first events of rows, from the rows, `(m,)` the row of each
             and `(m,)` the number of events of each; every row is read once.
-        sparse: Whether most numbers of a state are 0, so that stores keep the others with their places.
+        sparse: Whether most numbers of a state are 0, so stores keep the others with their places.
         stored_dim: k, which an encoder needs whose states stand beside those of others in `Joined`.
         at: Returns `(n, ..., dim)` from rows and encoded places, if the vectors depend on a place.
         reads_moment: Whether it reads each row's moment of prediction, the static value `handcrafted.MOMENT`.
         joins: Whether it distinguishes the second of two joined rows from the first.
         events: The event encoder of an encoder.
         schema: What the columns mean that it reads.
-        lineage: What it was trained on, which `fit` and `load` record, so that it follows the encoder into fine-tuning
+        lineage: What it was trained on, which `fit` and `load` record, so it follows the encoder into fine-tuning
             and into embeddings files.
         kept_as: The attributes that have arguments of its constructor under other names, by the arguments.
     """

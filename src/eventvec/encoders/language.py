@@ -67,7 +67,7 @@ class LanguageEncoder(nn.Module):
     The defaults are the paper's; `reads` and `hidden` are its ablations (Tables 8 and 9), `serialised` is its baseline.
     `first` and `temporal` are options of the public code, which with the time first takes the states of the last word
     for those of the time; here `hidden` selects the same tokens in either order. The angle of the sinusoid is a
-    float64, so that times far from the start remain different.
+    float64, so times far from the start remain different.
 
     Args:
         backbone: A folder in the layout of Hugging Face, the name of one in the folder that EVENTVEC_MODELS names, or
@@ -75,7 +75,7 @@ class LanguageEncoder(nn.Module):
         schema: Contains the texts, which are the vocabulary of the categorical column `text`.
         text: Name of the categorical column with the texts of events.
         unit: Unit of time for the temporal vectors, in seconds or in the column's unit; wavelengths are from 6 to
-            nearly 63,000 units. `auto` takes the middle quantile of the schema's intervals above 0, so that
+            nearly 63,000 units. `auto` takes the middle quantile of the schema's intervals above 0, so
             neighbouring events are about one unit apart.
         pooling: `mean`, `max`, `last` or `first`. `auto` takes the pooling of a sentence-transformers folder, where
             `first` is called `cls`, and otherwise the mean. The prompt of such a folder is put before descriptions.
@@ -126,7 +126,7 @@ class LanguageEncoder(nn.Module):
         if text not in texts:
             raise ConfigError(f"text {text!r} is not a categorical column of the events; {nearest(text, texts)}")
         if any(column.name == text and column.buckets for column in schema.categorical):
-            raise ConfigError(f"text {text!r} is hashed, so that its texts are not known; list it as categorical")
+            raise ConfigError(f"text {text!r} is hashed, and its texts are unknown; list it as categorical")
         if unit != "auto" and not (isinstance(unit, int | float) and 0 < unit < math.inf):
             raise ConfigError(f"unit must be a number above 0 and finite, or auto, got {unit!r}")
         self.hidden, self.reads, self.first, self.temporal, self.dtype = hidden, reads, first, temporal, dtype
@@ -218,7 +218,7 @@ class LanguageEncoder(nn.Module):
     def read(self, tokens: Sequences) -> Tensor:
         """Return `(n, dim)`, the pooled last hidden states of rows of tokens; zeros for rows without tokens.
 
-        Without gradients, rows of similar length are read in blocks, so that memory is bounded.
+        Without gradients, rows of similar length are read in blocks, so memory is bounded.
         """
         if torch.is_grad_enabled() or not tokens.total:
             return self._read(tokens)

@@ -116,7 +116,7 @@ class Recurrent(OverEvents):
         return states.index_select(0, pack.places)
 
     def beginnings(self, x: Sequences, rows: Tensor, lengths: Tensor) -> Tensor:
-        """Return `(m, dim)` the embedding of the first events of rows, each of which is read once.
+        """Return `(m, dim)` the embedding of the first events of rows, reading each row once.
 
         Args:
             x: The rows.

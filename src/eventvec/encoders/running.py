@@ -1,4 +1,4 @@
-"""The hand-crafted features that follow from sums, so that new events continue them exactly."""
+"""The hand-crafted features that follow from sums, so new events continue them exactly."""
 
 from __future__ import annotations
 

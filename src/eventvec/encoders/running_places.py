@@ -1,6 +1,6 @@
 """Where each number of the running hand-crafted features lies: in a state, and among what its features follow from.
 
-All of it depends on the schema alone, so that a call takes a few operations, however many columns there are.
+All of it depends on the schema alone, so a call takes a few operations, however many columns there are.
 """
 
 from __future__ import annotations

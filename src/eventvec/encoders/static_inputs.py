@@ -22,7 +22,7 @@ class StaticInputs(nn.Module):
     """One vector per row from its static columns, `names` in the schema: embeddings of codes, and scaled numbers.
 
     A missing number is replaced by 0 after scaling and sets an indicator. The embeddings of missing and unknown codes
-    are initialised to zero, so that a value that training has not seen adds nothing.
+    are initialised to zero, so a value that training has not seen adds nothing.
     """
 
     def __init__(self, schema: Schema, names: Sequence[str]) -> None:

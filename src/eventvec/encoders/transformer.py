@@ -17,7 +17,7 @@ from eventvec.sequences import Sequences
 class Transformer(OverEvents):
     """Self-attention over a learned start token and the encoded events; the start token's output is the embedding.
 
-    The layers are pre-norm with GELU. Positions are sinusoidal and counted from the row's last event, so that recent
+    The layers are pre-norm with GELU. Positions are sinusoidal and counted from the row's last event, so recent
     events have the same positions in short and long histories. An empty row gives the output of the start token alone.
 
     Relations: `PaperTransformer` has no positions. `GRU` has a state that can be continued; this encoder has none.
@@ -82,7 +82,7 @@ class PaperTransformer(OverEvents):
     """The transformer of Babaev et al. 2022, Table 6, as in the public code, except that padding is masked.
 
     The layers are post-norm with ReLU, and a layer norm follows the last. There are no positions and no causal mask, so
-    the order of the events has an influence only through their columns. The public code attends to padding, so that its
+    the order of the events has an influence only through their columns. The public code attends to padding, so its
     embeddings depend on the other rows of a batch.
 
     Relations: `Transformer` has positions, and its pre-norm layers train without a warm-up.

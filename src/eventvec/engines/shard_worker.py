@@ -48,7 +48,7 @@ class Outcome(BaseModel, extra="forbid"):
 def score(job: Job, shard: int, tables_: Callable[[], Sequence[pa.Table]]) -> Outcome:
     """Return what became of a shard, whose file is written whole or not at all.
 
-    An error that a user can correct is returned, so that every engine reports the same sentence. Others are raised, and
+    An error that a user can correct is returned, so every engine reports the same sentence. Others are raised, and
     the engine treats them as it treats the failures of its tasks.
 
     Args:

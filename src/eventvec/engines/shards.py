@@ -101,7 +101,7 @@ def embed_shards(
 ) -> Shards:
     """Write the embedding of each entity of a table of events into a folder of shards, on an engine.
 
-    A shard has the events of all entities whose keys have one hash, so that its file depends on the events, the run
+    A shard has the events of all entities whose keys have one hash, so its file depends on the events, the run
     and the number of shards alone, and not on the engine. Given again after an interruption, the call goes on: shards
     whose files have their checksums are not computed again.
 
@@ -320,8 +320,8 @@ def _run(job: Job, engine: EngineOptions, overwrite: bool, progress: Progress | 
         if rows != job.rows:
             clear(folder)
             raise DataError(
-                f"the engine brought {rows:,} rows to its workers, and the table has {job.rows:,}; nothing is kept: "
-                "give the command again"
+                f"the engine brought {rows:,} rows to its workers, and the table has {job.rows:,}; nothing was "
+                "written: give the command again"
             )
         if not any(record.entities for record in records):
             raise DataError("no entity of the events has a time in the table of cutoffs; it may have other keys")

@@ -1,7 +1,7 @@
 """A folder of state stores, one for each shard, in which the shard of an entity never changes.
 
-All stores are created before the first batch, so that a store that is absent later is one that went missing. Each knows
-its shard, the number of shards and the id of the folder, so that one in another place is noticed.
+All stores are created before the first batch, so a store that is absent later is one that went missing. Each knows
+its shard, the number of shards and the id of the folder, so one in another place is noticed.
 """
 
 from __future__ import annotations

@@ -105,7 +105,9 @@ def _warning(evaluation: Evaluation, cells: dict[str, Result], learned_from: Seq
     if any((cells[name].main - cells[baseline].main).estimate.place == "ahead" for name in others):
         return ""
     score = cells[baseline].main.estimate
-    meaning = "this label cannot rank features" if baseline == "event_count" else "for this label, random weights do"
+    meaning = (
+        "this label cannot separate feature sets" if baseline == "event_count" else "for this label, random weights do"
+    )
     return f"Nothing is clearly ahead of the {_name(baseline)} ({score}): {meaning}."
 
 

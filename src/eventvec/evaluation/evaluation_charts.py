@@ -34,7 +34,7 @@ def charts(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -> tuple
     """Return the chart of the rows of results of an evaluation, or of none if there are no rows.
 
     With one or two shares of the labels, sets of features are on lines, the highest score first. With more, the chart
-    shows the score by the share; parts of the embedding are left out there, so that the lines can be told apart.
+    shows the score by the share; parts of the embedding are left out there, to keep the lines distinguishable.
     """
     if not rows:
         return ()

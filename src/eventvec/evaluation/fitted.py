@@ -78,7 +78,7 @@ class Given:
 def standardised(x: Array, mean: Array, scale: Array) -> Array:
     """Return features minus means and divided by scales, in the precision of the features.
 
-    A value further than `FARTHEST` from its mean is put there, so that squares are finite in float32.
+    A value further than `FARTHEST` from its mean is put there, so squares are finite in float32.
     """
     values = np.array(x, dtype=np.result_type(x.dtype, np.float32))
     with np.errstate(over="ignore"):

@@ -103,7 +103,7 @@ def date_splits(
 
     Groups are entities, or larger. If they may be on both sides of the date, each model is trained without one fold of
     the groups before it and tested on all later labels. If not, each fold's later labels are predicted by a model that
-    was trained on the earlier labels of the other folds, so that every later label is tested once.
+    was trained on the earlier labels of the other folds, so every later label is tested once.
     """
     test, earlier = np.flatnonzero(later), np.flatnonzero(~later)
     if not len(test) or not len(earlier):

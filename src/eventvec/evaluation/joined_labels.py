@@ -142,7 +142,7 @@ def join_labels(
         raise DataError(f"the label {shown(key)} is the key; name the column to predict")
     if moments is not None and time is None:
         raise ConfigError(
-            f"entities have several {of}, each of a time, so that labels need a time too; name its column in the "
+            f"entities have several {of}, each with its time, and labels need a time too; name its column in the "
             "label table: label_time= (--label-time)"
         )
     table = table if isinstance(table, pl.DataFrame) else read_table(table)
@@ -160,8 +160,8 @@ def join_labels(
         missing = table[name].is_null() & pl.Series(~is_missing)
         if missing.any():
             raise DataError(
-                f"label table: column {shown(name)} has {missing.sum():,} missing values beside a label (first at row "
-                f"{missing.arg_max()}); fill them or leave those rows out"
+                f"label table: column {shown(name)} has {missing.sum():,} missing values in rows with a label "
+                f"(first at row {missing.arg_max()}); fill them or leave those rows out"
             )
     rows = pl.DataFrame([table[name].alias(role) for role, name in (labels | named).items()])
     if moments is None:

@@ -75,7 +75,7 @@ def evaluate(
         data: The events that were embedded, read by the same schema; without them, there are no hand-crafted features
             and no baselines.
         labels: A table with the key and the label, as `read` takes tables.
-        label: The column to predict, or several columns of two values each, of which the mean score counts.
+        label: The column to predict, or several columns of two values each, for a mean score.
         features: Tables of further features by name, each with the key and one row per entity; all other columns must
             be numbers. Every labelled entity needs a row, and missing numbers are an error.
         progress: Called with the number of folds that are done, of all folds, and the name of the next one.

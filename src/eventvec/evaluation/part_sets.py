@@ -1,4 +1,4 @@
-"""The parts of an embedding as sets of features, so that an evaluation shows the worth of each: with it and without."""
+"""The parts of an embedding as sets of features, so an evaluation shows the worth of each: with it and without."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WITHOUT = f"{PART}without "
 def part_sets(values: Array, parts: Mapping[str, tuple[int, int]]) -> dict[str, Array]:
     """Return each part of an embedding alone, and the embedding without each part.
 
-    Of two parts, each is the embedding without the other, so that there are two sets only.
+    If there are two parts, each is the embedding without the other, so there are only two sets.
     """
     if len(parts) < 2:
         return {}

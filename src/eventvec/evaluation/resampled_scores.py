@@ -2,7 +2,7 @@
 
 A test set is a sample of entities, and the scores of several models on one test set depend on the same sample.
 Resampling the entities shows how much another sample would change a score, or a paired difference. All features and
-models are scored on the same resampled entities, so that the replicates of two of them can be subtracted.
+models are scored on the same resampled entities, so the replicates of two of them can be subtracted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from eventvec.evaluation.metrics import Task
 from eventvec.sequences import Array
 
 BLOCK = 1_000_000
-"""The number of weights of a block, so that intermediate results take little memory."""
+"""The number of weights of a block, so intermediate results take little memory."""
 
 
 def replicates(

@@ -59,7 +59,7 @@ def score_features(
             is added: under `stacked` the models of the two predict together, under other models the features are side
             by side; with `handcrafted` or `earlier_labels`, `embedding_handcrafted` or `embedding_earlier_labels`. With
             `embedding_handcrafted` comes its control, see `result.CONTROL`.
-        labels: `(n,)` one label per row, or several such arrays by name, each binary, of which the mean score counts.
+        labels: `(n,)` one label per row, or several binary arrays by name, for a mean score.
             Rows whose label is None or NaN are left out and counted.
         groups: `(n,)` the group of each row. Groups are never split between training and test, for example the
             patients of one hospital.

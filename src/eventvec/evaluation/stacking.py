@@ -87,7 +87,7 @@ def stacked(
     """Return several models on several sets of features, trained and weighted.
 
     Without inner folds, the linear model of the first set predicts. If no model is better than the mean, numbers are
-    predicted by the mean, and classes by all models with equal weights, so that the rows still have an order.
+    predicted by the mean, and classes by all models with equal weights, so the rows still have an order.
 
     Args:
         jobs: One job for each set of features, by name, with the same labels.

@@ -57,8 +57,8 @@ def strongest(labelled: Target, groups: Array | None, named: Mapping[str, tuple[
     """Return what the strongest single feature is, if it is suspicious and not so by chance; empty otherwise.
 
     `named` has `(n, d)` features with a text for each, `groups` `(n,)` codes of rows that are never split; the rows of
-    one count once as evidence against chance. A class is told from the others by the AUROC in either direction, numbers
-    by the squared rank correlation, both without weights.
+    one count once as evidence against chance. A class counts by its AUROC against the others in either direction,
+    numbers by the squared rank correlation, both without weights.
     """
     best, reason = SUSPICIOUS, ""
     targets = list(_targets(labelled))

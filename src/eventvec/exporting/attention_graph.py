@@ -17,7 +17,7 @@ from eventvec.exporting.graph import Value, concat
 from eventvec.exporting.layers import affine, applied, array
 
 MASKED = -1e30
-"""What is added to the scores of padding; finite, so that a row of padding alone is no row of NaN."""
+"""What is added to the scores of padding; finite, so a row of padding alone is no row of NaN."""
 
 
 def embed_transformer(encoder: Transformer | PaperTransformer, rows: FlatRows) -> Value:

@@ -53,7 +53,7 @@ def check_exported(encoder: Any) -> None:
         check_events(encoder.events)
     elif not isinstance(encoder, RunningHandcrafted):
         raise ConfigError(
-            f"ONNX files have no {type(encoder).__name__}; accepted: the encoders {', '.join(NAMES)}, and beside them "
+            f"ONNX files have no {type(encoder).__name__}; accepted: the encoders {', '.join(NAMES)}, and with them "
             "the parts timing and aggregates"
         )
 

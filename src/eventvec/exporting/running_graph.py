@@ -1,6 +1,6 @@
 """The graph of the features that continue exactly, `RunningHandcrafted`, and of their components, `Compressed`.
 
-The columns of a table are computed together, so that a table of many columns has no more operators. Columns are the
+The columns of a table are computed together, so a table of many columns has no more operators. Columns are the
 first axis of tensors, and rows or events the last, because parts along the first axis are contiguous.
 """
 

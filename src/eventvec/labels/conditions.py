@@ -68,7 +68,7 @@ def _code(field: Categorical, value: object) -> int:
     """Return the code of a value, which no other value has."""
     if field.buckets:
         raise ConfigError(
-            f"column {shown(field.name)} is hashed, so that its values cannot be told apart; read it as a category: "
+            f"column {shown(field.name)} is hashed, and several values share a bucket; read it as a category: "
             "categorical= (--categorical)"
         )
     if isinstance(value, bool):

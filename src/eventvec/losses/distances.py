@@ -2,7 +2,7 @@
 
 Each loss is a function of embeddings `z (n, d)` and `source (n,)`, where equal numbers mark positive pairs. Below it
 stands its configured form: a frozen dataclass that holds the options and is called as ``(z, source, rng) -> scalar``.
-Those on distances first scale embeddings to unit length (Babaev et al. 2022, Section 3.4), so that distances are in [0,
+Those on distances first scale embeddings to unit length (Babaev et al. 2022, Section 3.4), so distances are in [0,
 2]. Defaults and formulas are those of the public code of CoLES (Babaev et al. 2022, Table 7). The losses are sums over
 pairs, except for `binomial_deviance` and `histogram`.
 """
@@ -67,7 +67,7 @@ def contrastive(
     Relations: `margin_loss` ignores positive pairs that are near enough; `triplet` compares distances.
 
     Args:
-        z: `(n, d)` embeddings, of unit length in CoLES, so that D is in [0, 2].
+        z: `(n, d)` embeddings, of unit length in CoLES, so D is in [0, 2].
         source: `(n,)` equal numbers mark positive pairs.
         margin: Distance from which a negative pair costs nothing.
         negatives: Which negative pairs count.
@@ -145,7 +145,7 @@ class Margin:
     """`margin_loss` on the unit sphere.
 
     Args:
-        margin: How far pairs are kept from `beta`, above 0; 0.2, or 0.3 with a `beta` of 0.6, in the public code.
+        margin: The distance of pairs from `beta`, above 0; 0.2, or 0.3 with a `beta` of 0.6, in the public code.
         beta: Distance between positive and negative pairs, in (0, 2].
         negatives: Which views of other sources count.
 

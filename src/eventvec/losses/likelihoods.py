@@ -62,7 +62,7 @@ def gap_nll(zero: Tensor, log_weights: Tensor, mean: Tensor, deviation: Tensor, 
     """Return `(n,)` ``-log p`` of gaps that are zero with some probability and otherwise of a mixture of Gaussians.
 
     ``-log σ(z)`` for a gap of zero, and ``-log(1 - σ(z)) - log Σ_k w_k N(y; m_k, d_k²)`` for another one. The first is
-    a probability and the second a density in the unit of y, which may be above 1, so that the result may be negative.
+    a probability and the second a density in the unit of y, which may be above 1, so the result may be negative.
     If y is a logarithm of the gap, the mixture is one of log-normals (Shchur et al. 2020).
 
     Args:

@@ -133,7 +133,7 @@ def quadratic(z: Tensor, similarity: Tensor, *, delta: float | Literal["auto"], 
     Args:
         z: `(n, d)` embeddings.
         similarity: `(n, n)`, in [0, 1]; 1 on the diagonal. Pairs with NaN do not count.
-        delta: Distance Δ of a pair with similarity 0; `auto` takes ``1 / mean(1 - s)``, so that the mean of the
+        delta: Distance Δ of a pair with similarity 0; `auto` takes ``1 / mean(1 - s)``, so the mean of the
             prescribed distances is 1, as is the mean of distances that are divided by their row's mean.
         normalize: `row_mean` divides distances by the mean of their row, which makes the loss independent of the
             scale of `z` (Kim et al. 2021); `none` takes them as they are.

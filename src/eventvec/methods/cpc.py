@@ -13,7 +13,7 @@ from eventvec.sequences import Sequences, keep_copy
 from eventvec.views.draws import integers
 
 BLOCK = 32
-"""Events of a row in one matrix product, so that short rows are not padded to the length of a long one."""
+"""Events of a row in one matrix product, so short rows are not padded to the length of a long one."""
 
 
 class CPC(nn.Module):

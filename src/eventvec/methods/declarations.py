@@ -23,7 +23,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class Method(Module, Protocol):
     """A `torch.nn.Module` that trains its encoder with a loss on batches of rows.
 
-    `forward` is the loss too, so that wrappers for data-parallel training see it. A method keeps the arguments of its
+    `forward` is the loss too, so wrappers for data-parallel training see it. A method keeps the arguments of its
     constructor as attributes of the same names. What else it may have is listed in `Declared`. Its constructor may have
     an attribute `suggested`, see the function of that name.
 

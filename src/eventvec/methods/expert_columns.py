@@ -62,7 +62,7 @@ def has_feature(x: Sequences, fields: Sequence[Feature]) -> Tensor:
 
 
 def check_differences(x: Sequences, fields: Sequence[Feature]) -> None:
-    """Refuse rows to train on if no feature has two values in them, so that all rows would be alike."""
+    """Refuse rows to train on if no feature has two values in them, so all rows would be alike."""
     if not len(x) or not any(_differs(_values(x, field)) for field in fields):
         names = [field.name for field in fields]
         shown = ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")

@@ -1,4 +1,4 @@
-"""How well the embedding predicts each expert feature, so that an expert sees what an encoder has learned."""
+"""How well the embedding predicts each expert feature, so an expert sees what an encoder has learned."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Retrieval:
 def score_retrieval(query: Tensor, key: Tensor, at: tuple[int, ...] = (1, 5, 10)) -> Retrieval:
     """Return the mean reciprocal rank and the recall of a search by cosine, where key i is the answer to query i.
 
-    Equal keys are not merged (Liu and Quan 2024, Section 5.2). Ties share their ranks, see `ranks`, so that embeddings
+    Equal keys are not merged (Liu and Quan 2024, Section 5.2). Ties share their ranks, see `ranks`, so embeddings
     that have all collapsed onto one point score ``2 / (n + 1)``, for 150 rows .013 where chance is .037.
 
     Args:

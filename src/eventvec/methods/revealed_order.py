@@ -52,13 +52,13 @@ def order_notes(method: Method | nn.Module, schema: Schema, x: Sequences) -> tup
             values = ranks(field).to(values.device)[values.long()]
         if reason := clock(sample, values):
             notes.append(
-                f"the column {shown(field.name)} reveals the order of events: {reason}, so that this method learns "
+                f"the column {shown(field.name)} reveals the order of events: {reason}, and this method then learns "
                 "little else; leave the column out, or give its change since the previous event instead"
             )
         elif schema.clock and (part := calendar_part(sample.values("time"), values)):
             notes.append(
-                f"the column {shown(field.name)} reveals the order of events: it is the {part} of their times, so that "
-                "this method learns little else; leave the column out"
+                f"the column {shown(field.name)} reveals the order of events: it is the {part} of their times, and "
+                "this method then learns little else; leave the column out"
             )
     parts = method.encoder.modules() if isinstance(method.encoder, nn.Module) else ()
     if any(isinstance(part, EventEncoder) and "yearday" in part.time for part in parts):

@@ -56,7 +56,7 @@ class Supervised(nn.Module):
 
     With an auxiliary loss, that of `NextEvent` on the same events and the same encoder is added in training: the mean
     over events in nats, times a weight. It keeps the encoder from learning few labels by heart. Slices of 128 events
-    are read once more for it, of rows that begin alike those of the longest, so that no event after the time of a label
+    are read once more for it, of rows that begin alike those of the longest, so no event after the time of a label
     is read. Validation and prediction are those of the label alone. By default the weight is chosen: `fit` trains with
     each of 0, .1 and 1, from the same initial weights and in the same batches, and keeps the training with the lowest
     validation loss. That takes three trainings, which share a `time_budget`. (Karpukhin and Savchenko 2025 report that

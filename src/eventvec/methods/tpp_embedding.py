@@ -39,7 +39,7 @@ class TPPEmbedding(nn.Module):
     into the space of the histories. A frozen tower encodes each description once.
 
     `negatives` are ours too: counterfeits of a history, in which the types or the intervals between events are
-    exchanged, so that a description has to be found by the order or the times of the events. One with the events of the
+    exchanged, so a description has to be found by the order or the times of the events. One with the events of the
     history itself does not count; with a language encoder, one of which it reads the same tokens.
 
     Args:

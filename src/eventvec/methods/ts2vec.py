@@ -21,7 +21,7 @@ class TS2Vec(nn.Module):
     compared by `losses.hierarchical_contrast`.
 
     Readings: the paper's encoder takes the maximum over time of its states as the embedding; here it is what the
-    encoder returns for a row, so that all methods are compared on the same network.
+    encoder returns for a row, so all methods are compared on the same network.
 
     Relations: `CoLES` compares one vector of each slice.
 

@@ -71,7 +71,7 @@ def _read(model: Any, events: Any, cuts: Mapping[str, Any]) -> Dataset:
     options |= model.reading or {}
     if cuts and options.get("store") is not None:
         raise ConfigError(
-            "a store holds the events of one reading, and labels with times need two, so that vocabularies are of "
+            "a store holds the events of one reading, and labels with times need two, because vocabularies come from "
             "earlier events; leave store out, or give data that were read with cutoffs= and store="
         )
     return read(events, **{**options, **cuts})

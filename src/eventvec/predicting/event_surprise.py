@@ -29,11 +29,11 @@ def surprise(run: Run, events: Dataset | Tabular, *, progress: Progress | None =
 
     The surprise of a field is its negative log likelihood, in nats, given the events before it: 0 for a value that was
     certain, 4.6 for one with a probability of 1 %. A number counts as its quantile bin. `surprise_gap` is that of the
-    time since the previous event, which has a density, so that it can be negative. `surprise` is the sum of all parts.
+    time since the previous event, which has a density, so it can be negative. `surprise` is the sum of all parts.
     The first event of a history has no surprise: its row has nulls.
 
     Rows are in the order of the entities and, for each, in that of its events. Each event is judged by those before it
-    alone, so that later events and other entities do not change the result. If histories are cut at several times of an
+    alone, so later events and other entities do not change the result. If histories are cut at several times of an
     entity, its events are repeated for each time, which follows the key.
 
     Relations: `predict` gives one row per entity, for runs that learned labels.

@@ -125,7 +125,7 @@ class StaticValues:
         if data.schema.static_field(each.name) != each:
             raise DataError(
                 f"the static column {shown(each.name)} was coded by another schema than the predictor's; give its "
-                "table as static=, beside the events"
+                "table as static=, together with the events"
             )
         held = values.cpu().numpy()
         if isinstance(each, Categorical):
@@ -251,7 +251,7 @@ def of_events(name: str, rows: Rows) -> Encoded:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name of a caller's table that a family has, or that could not be told from several."""
+    """Refuse a name of a caller's table that a family has, or that reads like several names."""
     if name in (*FAMILIES, STATIC, EARLIER, VECTOR, NETWORK) or TOGETHER in name or not name:
         raise ConfigError(f"a table of features may not be called {shown(name)}; rename it: features={{'mine': table}}")
 

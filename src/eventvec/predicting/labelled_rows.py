@@ -82,7 +82,7 @@ def of_table(events: Dataset | None, read: Callable[..., Dataset], labels: Tabul
 
     Args:
         events: The events, if they are a data set already.
-        read: Reads the events, with further options of `ev.read`. Where labels have times, it reads twice, so that
+        read: Reads the events, with further options of `ev.read`. Where labels have times, it reads twice, so
             vocabularies and scales are those of the events before these times.
         labels: The table of labels.
         asked: What is learned.
@@ -187,7 +187,7 @@ def _extra(rows: Rows, of_label: Target, asked: Learning, time: str | None, key:
     if asked.vector is not None:
         if asked.label in asked.vector.info["labels"]:
             raise ConfigError(
-                f"the run {asked.vector.id} has learned the label {shown(asked.label)}, so that its vectors tell it of "
+                f"the run {asked.vector.id} has learned the label {shown(asked.label)}, and its vectors reveal it for "
                 "the entities of its training; give a run that has not"
             )
         asked.vector.check_schema(rows.data.schema)

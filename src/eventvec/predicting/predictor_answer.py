@@ -37,7 +37,7 @@ def explained(predictor: Predictor) -> Answer:
         *predictor.notes,
         f"What a family adds is the {metric} with it minus that without it, with the models weighed again; intervals "
         "are by resampling entities. The number of trees, the choice of models and their weights are learned from the "
-        "rows that are scored, so that the score is a little too high; a fair one is of entities that were held out.",
+        "rows that are scored, which biases the score slightly upward; for a fair one, score held-out entities.",
         "A column's gain is its share of the gain of all splits of boosted trees.",
     )
     return Answer(tuple(verdict), tables, notes, facts=facts, title=f"What predicts {target.name}")

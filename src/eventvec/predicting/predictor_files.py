@@ -1,7 +1,7 @@
 """The folder of a predictor: plain files that appear together or not at all, with mode 0600. Nothing is pickled.
 
 Boosted trees are in LightGBM's own text format, arrays in one safetensors file, the rest is JSON. `run.json` has the
-digest of each file, which is compared before anything is read, so that a damaged file reaches no parser. A run whose
+digest of each file, which is compared before anything is read, so a damaged file reaches no parser. A run whose
 vectors are read, and the run of a network, lie as run folders inside.
 """
 

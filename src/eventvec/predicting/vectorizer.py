@@ -66,7 +66,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         beside: What the vectors have beside the learned part, any of `timing`, `aggregates`, `codes` and
             `convolutions`, see `FitOptions`; an empty list for the learned part alone. By default timing and aggregates
             with `coles`, and nothing with other methods.
-        holdout: The share of entities that are left out of training, so that `evaluate(..., holdout=True)` tests on
+        holdout: The share of entities that are left out of training, so `evaluate(..., holdout=True)` tests on
             entities that the encoder never saw.
         random_state: The seed of everything random.
         progress: Whether to show progress, on a terminal and in a notebook.
@@ -285,7 +285,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
     def similar(self, key: Any, count: int = 10, *, events: Events | None = None) -> Any:
         """Return the entities whose vectors are nearest to one entity's, with their cosine similarity, nearest first.
 
-        Of vectors with parts, the learned part alone is compared, because the other parts have scales of their own.
+        Only the learned part of each vector is compared, because the other parts have scales of their own.
 
         Args:
             key: The key of an entity among the events; the text of a whole number stands for the number.

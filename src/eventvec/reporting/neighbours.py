@@ -41,7 +41,7 @@ class Neighbours:
     """The nearest neighbours of entities by the cosine similarity of the learned part of their vectors.
 
     `queries` is `(q,)` rows, the examples first, `nearest` `(q, k)` their neighbours, nearest first, and `similarity`
-    `(q, k)`; `entities` were searched. Examples have a `usual` number of events, between the quartiles, so that a
+    `(q, k)`; `entities` were searched. Examples have a `usual` number of events, between the quartiles, so a
     person can judge them. Histories, and sentences about them, are there if the events are at hand.
     """
 

@@ -49,7 +49,7 @@ def features(
     The result is what `embed` returns: `.frame()` is the table, `write` writes it, `evaluate` scores it. Its
     `metadata["notes"]` are sentences about what was counted or left out.
 
-    Relations: A run that is written to `out` has the vocabularies, the names and what was fitted to the rows, so that
+    Relations: A run that is written to `out` has the vocabularies, the names and what was fitted to the rows, so
     later tables have the same columns. It is an ordinary run: `Run.embed`, `embed_shards` and `update` make tables by
     it. Parts that `update` continues exactly are `aggregates`, `timing` and `codes`.
 

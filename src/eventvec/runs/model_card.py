@@ -169,7 +169,7 @@ def _rows(
     yield "beside the learned part", ", ".join(map(code, info.get("beside", {})))
     yield "steps, seconds", f"{info['steps']:,}, {info['seconds']:.0f}"
     yield "stopped by", info["stopped"]
-    yield "epoch whose weights were kept", str(info.get("kept_epoch", ""))
+    yield "epoch of the weights", str(info.get("kept_epoch", ""))
     yield "seed", str(info["seed"])
     yield "data fingerprint", code(info["fingerprint"])
     yield "libraries", ", ".join(f"{name} {number}" for name, number in info["versions"].items())

@@ -1,7 +1,7 @@
 """A run: a trained method with its schema and configuration, in memory or as a folder of plain files.
 
 The folder holds the configuration, the schema, the weights, the metrics, the origin and a model card. Nothing is
-pickled: weights are safetensors, and the rest is TOML, JSON and Markdown, so that loading never executes code. Files
+pickled: weights are safetensors, and the rest is TOML, JSON and Markdown, so loading never executes code. Files
 have mode 0600 and are written whole or not at all.
 """
 
@@ -67,7 +67,7 @@ class Run:
         info: The content of `run.json`: `id`, `seed`, data `fingerprint`, library `versions`, counts, the results of
             training, and whether it has `finished`. `kept_epoch` is the epoch of the weights, if it was chosen, and
             `temperatures` has the number by which `predict` divides the logits of a label. If the method tries several
-            settings, `tried` has the validation loss of each, and `chosen` is the one that was kept. For this run and
+            settings, `tried` has the validation loss of each, and `chosen` is the one of this run. For this run and
             all before it that trained its encoder, `labels` and `holdouts`, see `lineage.Lineage`. A run of features
             has the arguments of its parts in `features`.
         path: The run folder; None for a run in memory.
@@ -129,7 +129,7 @@ class Run:
 
     @property
     def kept_epoch(self) -> int | None:
-        """The number of the epoch whose weights were kept as the best in the validation; None for the last."""
+        """The number of the epoch whose weights the run has, the best in validation; None for the last."""
         return self.info.get("kept_epoch")
 
     @property
@@ -191,7 +191,7 @@ class Run:
         names = declared(self.method).static_inputs
         if not names:
             raise ConfigError(
-                f"run {self.id} was not trained with static_inputs, so that it reads no static columns; leave out "
+                f"run {self.id} was not trained with static_inputs, and reads no static columns; leave out "
                 "static= (--static)"
             )
         others = [field for field in data.schema.static if field.name not in names]
@@ -266,8 +266,8 @@ class Run:
             )
         if self.beside:
             raise ConfigError(
-                f"the vectors of run {self.id} have parts beside the learned one, {', '.join(self.beside)}, so that no "
-                "text can be compared with them; train it without beside"
+                f"the vectors of run {self.id} have parts beside the learned one, {', '.join(self.beside)}, and "
+                "texts compare with the learned part only; train it without beside"
             )
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise ConfigError(f"texts must be a list of texts, got {shown(texts)}")
@@ -285,7 +285,7 @@ class Run:
             path: The run folder; it must be new or empty.
 
         Raises:
-            ConfigError: If the method has no name in configurations, so that the folder could not be loaded.
+            ConfigError: If the method has no name in configurations, so the folder could not be loaded.
             CheckpointError: If the folder holds files already, or another process writes it.
         """
         folder = path_only(path)

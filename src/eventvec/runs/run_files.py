@@ -243,7 +243,7 @@ def write_first(path: Path, config: Table, schema: Schema, info: Mapping[str, An
 
 
 def discard(path: Path) -> None:
-    """Delete the files of a run that failed before its first checkpoint, so that another run can begin there."""
+    """Delete the files of a run that failed before its first checkpoint, so another run can begin there."""
     for name in ("run.json", "metrics.jsonl", "config.toml", "schema.json"):  # without the first it is no run
         (path / name).unlink(missing_ok=True)
 

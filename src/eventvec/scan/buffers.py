@@ -64,7 +64,7 @@ class Buffers:
         if long_enough := [i for i in same_type if pool[i].numel() >= size]:
             flat = pool.pop(min(long_enough, key=lambda i: pool[i].numel()))
         else:
-            if same_type:  # drop one that is too short, so that the pool does not grow
+            if same_type:  # drop one that is too short, so the pool does not grow
                 del pool[max(same_type, key=lambda i: pool[i].numel())]
             with torch.inference_mode(False):  # a later step may need gradients
                 flat = like.new_empty(size + size // SPARE, dtype=dtype)

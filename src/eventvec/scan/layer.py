@@ -187,7 +187,7 @@ class Scan(torch.autograd.Function):
 
 
 def _rows(inputs: Tensor, at: int, rows: int) -> Tensor:
-    """Return `(rows, m)` packed events, with zeros after the last one, so that no last chunk has a shape of its own."""
+    """Return `(rows, m)` packed events, with zeros after the last one, so no last chunk has a shape of its own."""
     values = inputs[at : at + rows]
     return values if len(values) == rows else functional.pad(values, (0, 0, 0, rows - len(values)))
 

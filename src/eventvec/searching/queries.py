@@ -143,7 +143,7 @@ def _by_words(
         events,
     )
     frame = frame.insert_column(2, pl.Series(MATCHED, [" ".join(sentences) for sentences in matched], pl.String))
-    lines = [f"The {len(rows):,} of {len(searched):,} entities of which the sentences fit best."]
+    lines = [f"The {len(rows):,} of {len(searched):,} entities whose sentences fit best."]
     if fits.max(1).mean() <= index.sentences.scorer.clear:
         lines.insert(0, _unclear(with_model))
     if index.stale.any():

@@ -28,8 +28,8 @@ BLOCK = 1 << 22
 class Index:
     """Vectors by key, in which the nearest to a vector are found by their cosine similarity.
 
-    Of vectors with parts, the learned part alone is compared, because the other parts have scales of their own. Like
-    embeddings, an index is never changed: `update` and `forget` return another one.
+    Only the learned part of each vector is compared, because the other parts have scales of their own. Like
+    embeddings, an index never changes: `update` and `forget` return another one.
 
     Relations: `search` gives a table of hits for a key, a history or a text.
 
@@ -129,7 +129,7 @@ class Index:
         """Return `(m, count)` the rows nearest to each query, best first, and `(m, count)` their cosine similarity.
 
         Args:
-            queries: `(m, dim)` vectors of any length; of vectors with parts, the learned part.
+            queries: `(m, dim)` vectors of any length, without parts other than the learned one.
             count: The number of neighbours, at least 1; fewer are returned if there are no more.
             among: `(k,)` the rows to search, exactly; all by default.
             without: A row that is left out, such as that of the query itself.
@@ -235,7 +235,7 @@ class Index:
 
 
 def learned_part(z: Embeddings) -> Array:
-    """Return `(n, dim)` the learned part of vectors with parts; all of others."""
+    """Return `(n, dim)` the learned part of each vector, which is the whole vector if it has no parts."""
     return z.values[:, slice(*z.parts.get("learned", (0, z.shape[1])))]
 
 

@@ -1,4 +1,4 @@
-"""The write-ahead log beside a store, which a thread writes into it, so that no push has to wait for that."""
+"""The write-ahead log beside a store, which a thread writes into it, so no push has to wait for that."""
 
 from __future__ import annotations
 

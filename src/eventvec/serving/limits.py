@@ -37,7 +37,7 @@ BODIES = 64
 IGNORED = 16
 """A body of more than so many times the largest size is not read to its end."""
 UNLIMITED = ("/health", "/metrics")
-"""The paths that the rate does not count, so that a busy server can be watched."""
+"""The paths that the rate does not count, so a busy server can be watched."""
 log = logging.getLogger("eventvec.serving")
 
 
@@ -221,7 +221,7 @@ def _busy(detail: str) -> Refused:
 
 @lru_cache(100)
 def _names_loopback(host: str) -> bool:
-    """Return whether the header Host names this machine, so that no page of another site can ask by a name of its own.
+    """Return whether the header Host names this machine, so no page of another site can ask by a name of its own.
 
     Without the header no browser asks.
     """

@@ -28,7 +28,7 @@ Result: TypeAlias = Pushed | Exception
 
 @dataclass
 class _Waiting:
-    """A push whose request waits for its result, or None once it does not, so that no memory is held."""
+    """A push whose request waits for its result, or None once it does not, so no memory is held."""
 
     push: Push | None
     result: asyncio.Future[Result]

@@ -33,8 +33,8 @@ class Push:
 
     Args:
         events: The events.
-        batch_id: The name of the push, which then identifies it. Without a name, its position does, or else its events,
-            of which two pushes may then not be equal.
+        batch_id: The name of the push, which then identifies it. Without a name, its position does, or else its events;
+            no two pushes may then have equal events.
         position: How far streams had been read after the last of these events, such as `{"cards": "1700-0"}`. It is
             recorded in the transaction of the states, and `StateSession.positions` returns it. A push that is refused,
             or was applied before, records none.

@@ -84,7 +84,7 @@ def open_state(
 
 
 class StateSession:
-    """A run with its store of entity states, both of which stay open; `open_state` makes it.
+    """A run with its store of entity states; both stay open. `open_state` makes it.
 
     Threads may share a session: pushes wait for one another, and reading does not wait for pushes. Close it at the end,
     or use it in a `with` block.

@@ -10,7 +10,7 @@
     permutations  p-values by permuting periods between entities, and within those that are in both
     differences   the verdict and the figures
 
-The unit of everything is the entity: events of one entity depend on one another, so that a test that counts events as
+The unit of everything is the entity: events of one entity depend on one another, so a test that counts events as
 independent finds differences where there are none.
 """
 

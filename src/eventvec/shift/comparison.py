@@ -75,7 +75,7 @@ def drift(
         - `kind`: `count`, `interval`, `numeric`, `categorical`, `list`, `text` or `embedding`
         - `distance`: how far apart the periods are, from 0 to 1: the Kolmogorov-Smirnov distance of numbers, the total
           variation of categories, and the energy coefficient of embeddings
-        - `noise`: the distance that 95 % of equal periods stay below, so that nothing smaller could have been found
+        - `noise`: the distance that 95 % of equal periods stay below, so nothing smaller could have been found
         - `p`, `adjusted`: the p-value of the permutation test, and after Holm's correction
         - `shifted`: whether the periods differ at the level of the test
         - `where`, `old`, `new`: the bin whose share differs most in standard errors, such as `≤ 12.5` or `missing`, and

@@ -8,7 +8,7 @@ from eventvec.errors import ConfigError
 from eventvec.options import at_least, check_seed
 
 MOST_PERMUTATIONS = 100_000
-"""The largest number of permutations, each of which has a weight for every row in memory."""
+"""The largest number of permutations; each has a weight in memory for every row."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class DriftOptions:
             they have more than about eight million events.
         permutations: The number of permutations, from 19 to 100,000. The smallest possible p-value is
             1 / (permutations + 1), times the number of columns.
-        held_out: Compare only entities that the run held out of its training, so that the encoder saw neither period.
+        held_out: Compare only entities that the run held out of its training, so the encoder saw neither period.
         seed: The seed of the sample and of the permutations.
 
     Raises:

@@ -42,7 +42,7 @@ class Profile:
 def profiles(x: Sequences, schema: Schema) -> Iterator[Profile]:
     """Yield the profile of the number of events, of the times, and of each column.
 
-    The bins depend on all rows together, whatever their period, so that permutations of the periods are fair.
+    The bins depend on all rows together, whatever their period, so permutations of the periods are fair.
     """
     n, row = len(x), x.rows()
     events = x.lengths.double()

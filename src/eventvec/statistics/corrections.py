@@ -10,7 +10,7 @@ from eventvec.statistics.intervals import NORMAL, quantile
 
 
 def together(count: int, level: float = 0.05) -> float:
-    """Return by how much a 95 % interval is widened, so that several hold together at a level (Bonferroni)."""
+    """Return by how much a 95 % interval is widened, so several hold together at a level (Bonferroni)."""
     return quantile(level / max(count, 1)) / NORMAL
 
 

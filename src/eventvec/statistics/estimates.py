@@ -18,7 +18,7 @@ Place = Literal["ahead", "behind", "level"]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its interval of 95 %, if nothing else is said.
+    """A number with its interval, of 95 % by default.
 
     Args:
         value: The number.

@@ -2,7 +2,7 @@
 
 Two protocols need two intervals. In a hold-out test, all models of the folds score the same entities, so the entities
 and the folds are resampled together. In a cross-validation each entity is tested once, and the training parts of the
-folds overlap, so that the spread between folds says too little; it is corrected for that.
+folds overlap, so the spread between folds is too small; it is corrected for that.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class Address:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What two addresses of one table share, as far as it can be told without a connection."""
+        """What two addresses of one table share, as far as their texts show it without a connection."""
         path = self.path
         place = self.name.partition("#")[0] if path is None else path.resolve()
         default = "public" if path is None else "main"
@@ -94,7 +94,7 @@ class Opened:
         types: The type of each column.
         scan: A function that yields the named columns in parts of about as many rows, all as they are at one moment, or
             with None in a single part.
-        files: The files whose changes are those of the table; none where this cannot be told, as for a server.
+        files: The files whose changes are those of the table; none where no file shows a change, as for a server.
     """
 
     types: Mapping[str, pa.DataType]

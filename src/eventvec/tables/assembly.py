@@ -44,7 +44,7 @@ class Assembly:
         options: The options of `read`.
         sink: Returns an empty sink for a column.
         whole: Whether the table is the only part. Then a table without events in use is refused before its columns are
-            read, and each column is fitted before the next one is read, so that memory holds the values of one.
+            read, and each column is fitted before the next one is read, so memory holds the values of one.
         guesses: The kinds of columns that nobody listed, if they were inferred from a sample; else the first part that
             is added tells them.
         sample: What they were inferred from, which ends the notes about them.

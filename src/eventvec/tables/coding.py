@@ -20,7 +20,7 @@ from eventvec.tables.read_options import Fitting
 ValueKind: TypeAlias = Literal["text", "boolean", "integer", "float", "time", "empty", "other"]
 
 FINITE = "; accepted: finite numbers within float32's range (3.4e38), empty where missing"
-BLOCK = 2**18  # values per block, so that intermediate results stay in the cache
+BLOCK = 2**18  # values per block, so intermediate results stay in the cache
 
 
 class Coded(NamedTuple):

@@ -31,7 +31,7 @@ class ColumnReader:
     def guess(self, name: str, column: pa.ChunkedArray) -> kinds.Guess:
         """Return the kind of a column that nobody listed.
 
-        A row counts once, however many events it gives, so that an identifier of the rows is recognised as one.
+        A row counts once, however many events it gives, so an identifier of the rows is recognised as one.
         """
         order, heads = self._order(name), self.heads
         if order is not None and self.events.row_of is not None and name not in self.events.lists:

@@ -19,7 +19,7 @@ ENTRY = "eventvec"
 """The entry of the first column's metadata that eventvec writes."""
 
 UNUSABLE = re.compile(r"%[0-9A-Fa-f]{2}|/\[|[\\\x00-\x1f\x7f]")
-"""What deltalake decodes in the path of a folder, so that it reads another one, or does not accept there."""
+"""What deltalake decodes in the path of a folder, so it reads another one, or does not accept there."""
 
 
 def open_delta(address: Address) -> Opened:

@@ -88,7 +88,7 @@ def align(keys: pa.Array, table: pl.DataFrame, key: str) -> Array:
 def align_rows(keys: pa.Array, moments: Array, table: pl.DataFrame, key: str, time: str) -> Array:
     """Return `(rows,)` int64 the position of each row's key and time, -1 where the pair is absent.
 
-    Relations: `align` is for keys of which each has one position.
+    Relations: `align` is for keys with one position each.
     """
     entities, distinct = factorize(pa.chunked_array([storage(keys)]))
     rows = pl.DataFrame({"entity": align(distinct, table, key), "time": table[time]})

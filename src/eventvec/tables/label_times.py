@@ -1,6 +1,6 @@
 """When labels became known: which column of their table says so, and the histories as of these times.
 
-Every call that takes labels follows this rule, so that no event is read from which a label may have been made.
+Every call that takes labels follows this rule, so no event is read from which a label may have been made.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def choose(candidates: Collection[str], schema: Schema, given: str | None) -> tu
         return (None if given == DECLINED else given), False
     likely = [name for name in candidates if schema.clock or name == schema.time]
     if len(likely) > 1:
-        raise ConfigError(f"several columns beside the labels hold times, {listed(map(shown, likely))}; {NAME_IT}")
+        raise ConfigError(f"several columns other than the labels hold times, {listed(map(shown, likely))}; {NAME_IT}")
     return (likely[0], True) if likely else (None, False)
 
 
@@ -134,7 +134,7 @@ def untimed(given: str | None) -> str:
     if given == DECLINED:
         return f"All events are read, whenever a label became known, because label_time is {DECLINED!r}."
     return (
-        "The labels have no time, so that events after a label became known may be among those that are read; "
+        "The labels have no time, so events after a label became known may be among those that are read; "
         "label_time= (--label-time) names a column of times."
     )
 
@@ -248,7 +248,7 @@ def cut(data: Dataset, rows: Array, moments: Array, labels: TimedLabels, options
     if labels.chosen and 2 * empty > len(result):
         raise DataError(
             f"{empty:,} of {len(result):,} labelled rows have no event before the time in {shown(time)}, the only "
-            f"column of times beside the labels, so that it may be another time; {NAME_IT}"
+            f"column of times among the labels; it may be another time; {NAME_IT}"
         )
     note = read_before(time, inclusive, data.schema) + (
         f"; {empty:,} of {len(result):,} rows have none" if empty else ""
@@ -279,7 +279,7 @@ def may_hold_times(types: Mapping[str, pa.DataType], schema: Schema, others: Col
 def readable(table: Tabular, columns: Iterable[str]) -> Source:
     """Return a table as a source; of a data frame, without columns beside the named ones that Arrow cannot hold.
 
-    Of such columns of pandas, those with times become text, so that they are not taken for anything else.
+    Of such columns of pandas, those with times become text, so they are not taken for anything else.
     """
     frame: Any = table
     try:

@@ -291,7 +291,7 @@ def _refuse_outside(folder: Path, name: str, entry: Mapping[str, Any], size: int
 
 
 def _blocks(folder: Path, entry: Mapping[str, Any]) -> Iterator[Array]:
-    """Yield the numbers of an array, which are read from its file, so that no block stays in memory."""
+    """Yield the numbers of an array, which are read from its file, so no block stays in memory."""
     with (folder / entry["file"]).open("rb") as file:
         for start in range(0, entry["size"], BLOCK):
             yield np.fromfile(file, entry["dtype"], min(BLOCK, entry["size"] - start))

@@ -57,20 +57,20 @@ def read_into_store(
     files = [[str(file), *stamp_of(file)] for file in table.events.table.files]
     columns = replace(options, table=replace(options.table, key_as=None)).describe(source)
     origin = {"files": files, "options": others, "columns": None if schema else columns}
-    kind = "a table in memory" if table.ordered else "a database, as they are now,"
-    untold = ConfigError(
-        f"store {str(folder)!r} exists, and whether it holds the events of {kind} cannot be told; name a new folder, "
-        "or delete this one"
+    kind = "the events of a table in memory" if table.ordered else "the current events of a database"
+    unverifiable = ConfigError(
+        f"store {str(folder)!r} exists, and nothing shows whether it holds {kind}; name a new folder, or delete this "
+        "one"
     )
     if not files and (folder / mapped.INDEX).exists():
-        raise untold
+        raise unverifiable
     if (stored := mapped.opened(folder, origin, schema)) is not None:
         return _as_asked(stored, table, schema)
     with mapped.building(folder) as work:
         if work is not None:
             _build(table, work, schema, options, origin)
         elif not files and not torchrun.launched():
-            raise untold
+            raise unverifiable
     stored = mapped.opened(folder, origin, schema)
     assert stored is not None
     return _as_asked(stored, table, schema)

@@ -60,7 +60,7 @@ def read_places(data: Dataset, table: Tabular, covariates: Sequence[str], time_f
     if key is None and (further := [name for name in opened.types if name not in names.values()]):
         raise DataError(
             f"the table of places has the further columns {listed(further)}, but no key, {shown(schema.key)}; give the "
-            "key its name, or leave out these columns, so that every entity is predicted at all places"
+            "key its name, or leave out these columns to predict every entity at all places"
         )
     loaded = opened.load([*dict.fromkeys([*([key] if key else []), *names.values()])])
     if not len(loaded):

@@ -216,7 +216,7 @@ class StaticColumns:
 
 @dataclass(frozen=True)
 class Storage:
-    """Where the columns are kept, for events that do not fit into memory.
+    """Where to store the columns of events that do not fit into memory.
 
     Args:
         store: A folder for the columns, from which they are read on demand; it is made if it does not exist, and used

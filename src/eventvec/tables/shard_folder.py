@@ -1,6 +1,6 @@
 """A folder of embeddings in shards: one Parquet file for each, and a manifest with their checksums.
 
-The manifest is written last, so that a folder without one is not complete.
+The manifest is written last, so a folder without one is not complete.
 """
 
 from __future__ import annotations

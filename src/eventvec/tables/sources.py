@@ -55,7 +55,7 @@ class Source:
         scan: A function that yields the named columns in parts of about as many rows, for sources that need not be
             loaded as a whole.
         files: The files that the table is read from.
-        ordered: Whether the rows have an order, so that columns that are loaded apart belong together; a database gives
+        ordered: Whether the rows have an order, so columns that are loaded apart belong together; a database gives
             the rows of each query in any order.
     """
 
@@ -87,7 +87,7 @@ class Source:
     def stream(self, names: Sequence[str]) -> Iterator[pa.ChunkedArray]:
         """Yield the named columns, which are read when they are needed.
 
-        As many columns as fit into `TOGETHER` bytes are read at once, so that a file is opened a few times at most and
+        As many columns as fit into `TOGETHER` bytes are read at once, so a file is opened a few times at most and
         memory holds little more than the columns in use.
         """
         for group in self._groups(names):

@@ -167,7 +167,7 @@ def known_zone(zone: str | None) -> str | None:
 def _within(name: str, values: Array, limit: float) -> Array:
     """Return times, of which none is beyond a limit: the difference of two of them would overflow."""
     beyond = (values < -limit) | (values > limit)  # not by the absolute value, which overflows for the least integer
-    within = "; every time must be within, so that the time between two events can be computed"
+    within = "; times must lie within it, because differences of times must be computable"
     refuse_rows(name, beyond, "time", f" beyond ±{limit:.3g}{within}")
     return values
 

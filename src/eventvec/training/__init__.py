@@ -9,7 +9,7 @@
     label_rows   the rows from which labels are learned, as of their times
     fine_tuning  `fine_tune`: a run's encoder is trained further on labels
     optimizer    learning rates, and which weights are trained
-    settings_tried  a training for each of several settings, of which one is kept
+    settings_tried  a training for each of several settings; the best is the result
     validation   which rows are trained on and which are held out
     calibration  temperatures for the probabilities of classes
     kept_weights  which epoch's weights a run has

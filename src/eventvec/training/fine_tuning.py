@@ -44,7 +44,7 @@ def fine_tune(
 ) -> Run:
     """Return a run of the method `supervised`, in which a copy of a run's encoder is trained further on labels.
 
-    The entities that the run held out stay held out, so that the new run can be evaluated on them.
+    The entities that the run held out stay held out, so the new run can be evaluated on them.
 
     Where labels have a time, the histories are read as of then, and an entity may have labels at several times: one row
     for each time, such as the ends of months. A recurrent encoder then reads each history once for all its labels of a

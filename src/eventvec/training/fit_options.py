@@ -140,7 +140,7 @@ class FitOptions:
     def bounded(self) -> FitOptions:
         """The same options, with a bound of 5 minutes and early stopping where no bound is given.
 
-        Early stopping is added to a time budget alone if the best weights are kept.
+        Early stopping is added to a time budget alone if the run takes the best weights.
         """
         if self.epochs is not None or (self.time_budget is not None and (self.keep != "best" or not self.validation)):
             return self

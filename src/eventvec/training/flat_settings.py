@@ -112,7 +112,7 @@ def set_at(table: Table, path: Path, value: Any) -> Table:
         return {**table, path[0]: value}
     inner = table.get(path[0], {})
     if not isinstance(inner, Mapping):
-        raise ConfigError(f"{path[0]} is {inner!r}, so that it has no option {path[1]!r}")
+        raise ConfigError(f"{path[0]} is {inner!r}, which has no option {path[1]!r}")
     return {**table, path[0]: set_at(dict(inner), path[1:], value)}
 
 

@@ -63,7 +63,7 @@ def fit(
     The optimizer is Adam. The batches of entities are drawn anew in each epoch, and the last partial batch is dropped.
     Training ends after `epochs`, after `time_budget` seconds or when the validation has not improved for `patience`
     epochs, whichever comes first. With neither `epochs` nor `time_budget`, it ends after 5 minutes or 5
-    epochs without improvement. With `patience`, the weights of the best epoch are kept, else those of the last. The
+    epochs without improvement. With `patience`, the run has the weights of the best epoch, else those of the last. The
     validation loss is the loss of the method on entities that are held out of training, in the same batches and with
     the same random numbers each time. A method may declare a score by which the best epoch is chosen instead.
 
@@ -75,7 +75,7 @@ def fit(
     descriptions.
 
     Where torchrun has started several processes, they train together: each encodes its share of every batch, and all
-    compute the loss of the whole batch, so that the run does not depend on their number, but for rounding and dropout.
+    compute the loss of the whole batch, so the run does not depend on their number, but for rounding and dropout.
     The first one writes the run folder, on a disk that all share, and calls `progress`.
 
     A run that is bounded by epochs and resumed ends with the weights of one that was never interrupted (same device,
@@ -126,7 +126,7 @@ def fit(
     if isinstance(method, type) or not (callable(method) and hasattr(method, "encoder")):
         what = f"the class {method.__name__}" if isinstance(method, type) else type(method).__name__
         raise ConfigError(
-            f"the method must be a method, its name or the tables of a configuration, got {what}; for example "
+            f"method must be a Method, a name such as 'coles', or a config dict, got {what}; for example "
             'fit("coles", data)'
         )
     gather(options, FitOptions)

@@ -1,4 +1,4 @@
-"""A training for each of several settings of a method, of which the one with the lowest validation loss is kept."""
+"""A training for each of several settings of a method; the result is the one with the lowest validation loss."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def best_trial(
     """Return the training with the lowest validation loss, what is recorded about all, and a sentence on the choice.
 
     The method has the weights of that training afterwards. The trainings have the same initial weights, batches and
-    random numbers, and share a time budget. Each keeps its checkpoint, so that a killed run repeats none that ended.
+    random numbers, and share a time budget. Each keeps its checkpoint, so a killed run repeats none that ended.
 
     Args:
         method: The method with its initial weights.

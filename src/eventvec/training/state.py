@@ -1,4 +1,4 @@
-"""The state of a training: everything that the next step depends on, so that it can be stored and restored."""
+"""The state of a training: everything that the next step depends on, so it can be stored and restored."""
 
 from __future__ import annotations
 

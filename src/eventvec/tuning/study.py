@@ -152,7 +152,7 @@ def tune(
             try:
                 tick = ticker(progress, number * STEPS, total, f"trial {number}")
                 history.append(search.trial(number, proposal, tick))
-            except (ConfigError, DataError):  # of the defaults, so that there is nothing to go on with
+            except (ConfigError, DataError):  # of the defaults, so there is nothing to go on with
                 (folder / PLAN).unlink()
                 raise
             write_trials(folder, history)

@@ -1,6 +1,6 @@
 """The trials of a search: which settings come next, as Optuna proposes from those that are over, and their file.
 
-A trial is proposed from those that are over and a seed alone, so that a killed search goes on as if it had not been.
+A trial is proposed from those that are over and a seed alone, so a killed search goes on as if it had not been.
 """
 
 from __future__ import annotations

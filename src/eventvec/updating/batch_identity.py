@@ -117,7 +117,7 @@ def _mixed(bits: Array) -> Array:
 
 @lru_cache
 def _salts(columns: int) -> Array:
-    """Return `(columns, 2, 1)` what values are mixed with, so that a value counts for its column alone."""
+    """Return `(columns, 2, 1)` what values are mixed with, so a value counts for its column alone."""
     salts: Array = mix(np.arange(columns, dtype=np.uint64))[:, None, None] ^ np.array(SEEDS, np.uint64)[:, None]
     return salts
 

@@ -1,7 +1,7 @@
 """`update`: fresh embeddings from stored states and new events. They are exact, and each batch is applied exactly once.
 
 Babaev et al. 2022, Appendix B: a recurrent state after the last event is all that later events need. The stored time of
-that event gives the first new one its `gap`, so that continuing from a state equals reading the whole history. The cost
+that event gives the first new one its `gap`, so continuing from a state equals reading the whole history. The cost
 is that of the batch. The file that holds the states is in `store`.
 """
 

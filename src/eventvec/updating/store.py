@@ -1,7 +1,7 @@
 """The state store: one sqlite file with the states of all entities and the batches that led to them.
 
 A batch is one transaction: all of it is in the file, or nothing. Versions of a state are only added. An entity points
-to its newest version, and a batch names the range of versions that it wrote, so that its rows can be returned again.
+to its newest version, and a batch names the range of versions that it wrote, so its rows can be returned again.
 What the bytes of a version mean is in `entity_state`; the file is opened in `store_file`.
 """
 

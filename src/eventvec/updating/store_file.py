@@ -114,7 +114,7 @@ def told(path: Path) -> Iterator[None]:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # A session locks its connections, so that several threads may use one.
+    # A session locks its connections, so several threads may use one.
     db = sqlite3.connect(path, timeout=WAIT, isolation_level=None, check_same_thread=False)
     try:
         # FULL: a committed batch survives a power cut. Deleted states are overwritten. Keys never reach other files.

@@ -22,10 +22,10 @@ class Counterfeits:
     """Copies of each row in which either the types or the intervals are in a random order.
 
     With `types`, the times stay, and the other columns are permuted together among the row's events. With `gaps`, the
-    other columns and the first time stay, and the intervals between neighbouring events are permuted, so that the row
+    other columns and the first time stay, and the intervals between neighbouring events are permuted, so the row
     lasts as long as before. All orders have the same probability, also that of the row itself.
 
-    Relations: `Altered` gives views that should be similar to the row; counterfeits should be told from it.
+    Relations: `Altered` gives views that should be similar to the row; counterfeits should be dissimilar.
     `TPPEmbedding` takes them as negatives.
 
     Args:

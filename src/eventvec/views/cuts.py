@@ -23,7 +23,7 @@ def as_of(x: Sequences, time: Tensor | float) -> Sequences:
         time: `(n,)` one time per row, or a single one, in the unit of the column.
 
     Raises:
-        DataError: If a row's events became known in another order than that of their times, so that they must be copied
+        DataError: If a row's events became known in another order than that of their times, so they must be copied
             as `until` and the cutoffs of `read` do.
 
     Example:
@@ -37,7 +37,7 @@ def as_of(x: Sequences, time: Tensor | float) -> Sequences:
         if others := int((~known_in_order(x)).sum()):
             raise DataError(
                 f"the events of {others:,} of {len(x):,} rows became known in another order than that of their times, "
-                "so that a cut copies events; cut the data set with until(data, time), or read it with cutoffs="
+                "and a cut copies such events; cut the data set with until(data, time), or read it with cutoffs="
             )
     return replace(x, lengths=searchsorted(x, column, ends))
 

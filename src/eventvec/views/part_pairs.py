@@ -39,7 +39,7 @@ class NextPairs(_Parts):
     Next sequence prediction, NSP (Devlin et al. 2019, as in Babaev et al. 2022, Section 4.1). A slice of L events is
     cut after a number of events that is uniform on `{max(⌊L/4⌋, 1), …, ⌊3L/4⌋}`. As in the public code, the labels are
     exactly balanced. With label 0 the second part is uniform over those of all slices of other rows; the public code
-    shuffles the second parts of the batch, so that some stay in their row. In a batch of one row, all labels are 1.
+    shuffles the second parts of the batch, so some stay in their row. In a batch of one row, all labels are 1.
 
     Relations: `SwappedPairs` has the order of the parts as its label; `EntityPairs` takes windows of one length.
 

@@ -67,7 +67,7 @@ class CappedSamples(_Samples):
     The size is uniform on `{shortest, …, longest - 1}` and then capped at the row's length, as in the public code of
     Babaev et al. 2022. A row with few events therefore gives several samples that are the whole row.
 
-    Relations: `RandomSamples` draws the size up to the row's length, so that whole rows are rare.
+    Relations: `RandomSamples` draws the size up to the row's length, so whole rows are rare.
 
     Args:
         count: Samples per row, at least 2.

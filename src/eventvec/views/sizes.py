@@ -14,7 +14,7 @@ from eventvec.views.ties import count_times
 def slice_bounds(x: Sequences) -> tuple[int, int]:
     """Return the shortest and the longest slice: the longest is twice the median length, clipped to [16, 200].
 
-    The shortest is an eighth of it, or one event less than the median if that is fewer, so that a table of histories of
+    The shortest is an eighth of it, or one event less than the median if that is fewer, so a table of histories of
     two events can be trained. Rows without events do not count.
     """
     lengths = x.lengths[x.lengths > 0]

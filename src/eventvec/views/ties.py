@@ -69,7 +69,7 @@ def during(x: Sequences, times: Sequences, rows: Tensor, first: Tensor, count: i
     event = torch.cat([event, event.new_zeros(1)])
     begin = times.starts[rows] + first
     end = times.starts[rows] + times.lengths[rows]
-    edges = [  # past the last time, an edge is as far past the row's end, so that `slice` refuses it
+    edges = [  # past the last time, an edge is as far past the row's end, so `slice` refuses it
         torch.where(at < end, event[at.clamp(max=len(event) - 1)], x.lengths[rows] + at - end)
         for at in (begin, begin + count)
     ]

@@ -230,7 +230,7 @@ class TimeWindows:
         return time, self.span if time.is_floating_point() else min(math.ceil(self.span), LARGEST_WIDTH)
 
     def _refuse_all_wider(self, x: Sequences, time: Tensor) -> None:
-        """Refuse a width in words that exceeds every row, so that every window would end with its row."""
+        """Refuse a width in words that exceeds every row, so every window would end with its row."""
         rows = x[x.lengths > 0]
         if not isinstance(self.width, str) or not len(rows):
             return
