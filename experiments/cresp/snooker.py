@@ -160,10 +160,10 @@ def signed(value: float, half_width: float) -> str:
 def _panel(outcomes: Mapping[Arm, Outcome], test: ev.Dataset) -> Panel:
     """Return Figure 6b for pictures: the probability of overlap of one pair of balls, by the layers of CReSP.
 
-    The networks are those of the larger batches.
+    The networks are those of the smaller batches, of which there are several.
     """
     row = crossing(test)
-    batch = max(arm.batch for arm in outcomes if arm.looks == "pictures")
+    batch = min(arm.batch for arm in outcomes if arm.looks == "pictures")
     truth = Snooker().overlap(row[torch.zeros(len(TIMES)).long()], TIMES).float().tolist()
     lines = [Line("true", list(zip(TIMES.tolist(), truth, strict=True)))]
     for layers in (0, 2):
