@@ -8,10 +8,10 @@ from typing import Any
 
 from eventvec.errors import ConfigError
 from experiments.command_line import Experiment, Row, run
+from experiments.cresp import noise_contrastive, snooker_variants
 from experiments.cresp import physionet as stay_study
 from experiments.cresp import sinusoids as sinusoid_study
 from experiments.cresp import snooker as snooker_study
-from experiments.cresp import snooker_variants
 from experiments.cresp.solids_study import solid_classes
 from experiments.line_chart import Panel, svg
 
@@ -34,6 +34,11 @@ def heads(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
 def resnet(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
     """Accuracy on pictures of snooker with ResNet-18 and with LARS, beside the small network (needs a GPU)."""
     return _without(picture, snooker_variants.resnet, small, keep)
+
+
+def metacde(small: bool, picture: Path | None = None) -> list[Row]:
+    """Error of a function's value at x*, linear in MetaCDE's prediction: trained by InfoNCE, and with fake samples."""
+    return _without(picture, noise_contrastive.metacde, small)
 
 
 def solids(small: bool, picture: Path | None = None) -> list[Row]:
@@ -64,6 +69,7 @@ TABLES: dict[str, Experiment] = {
     "snooker": snooker,
     "heads": heads,
     "resnet": resnet,
+    "metacde": metacde,
     "solids": solids,
     "physionet": physionet,
 }

@@ -44,9 +44,12 @@ def physionet(small: bool, keep: Path) -> list[Row]:
     rows = [row for task in tasks(small) for row in _forecasts(task, outcomes)]
     rows += [row for arm, result in outcomes.items() if result.use for row in _use(arm, result)]
     aggregates, auroc = icu_deaths.predictions(icu_stays.aggregates(events), stays, SEED)
-    rows += _deaths(stays, "aggregates", aggregates, auroc)
+    rows += _deaths(stays, "aggregates", aggregates, auroc, {})
+    untrained = next(run for arm, run in outcomes.items() if arm.name == UNTRAINED)
+    references = {"aggregates": aggregates["logistic"], UNTRAINED: untrained.deaths["logistic"]}
     for arm, result in outcomes.items():
-        rows += _deaths(stays, arm, result.deaths, result.validation["death auroc"])
+        others = {name: values for name, values in references.items() if name != arm.name}
+        rows += _deaths(stays, arm, result.deaths, result.validation["death auroc"], others)
     return rows
 
 
@@ -117,24 +120,34 @@ def _use(arm: Arm, result: Outcome) -> list[Row]:
     return [_row("use of x*", arm, measure, value) for measure, value in measures.items()]
 
 
-def _deaths(stays: pl.DataFrame, model: str | Arm, predictions: Mapping[str, Array], validation: float) -> list[Row]:
-    """Return the AUROC of death on test stays; that of logistic regression on validation stays is beside it."""
+def _deaths(
+    stays: pl.DataFrame, model: str | Arm, predictions: Mapping[str, Array], validation: float,
+    references: Mapping[str, Array],
+) -> list[Row]:  # fmt: skip
+    """Return the AUROC of death on test stays, and the difference of logistic regression to that on other features.
+
+    The AUROC of logistic regression on validation stays is beside it.
+    """
     truth = stays.filter(part="test")[DEATH].to_numpy()
     weights = resample(len(truth), seed=SEED)
-    return [
-        _row(
-            "death",
-            model,
-            f"auroc, {name}",
-            *_auroc(truth, values, weights),
-            validation if name == "logistic" else None,
-        )
-        for name, values in predictions.items()
+    aurocs = {name: _aurocs(truth, values, weights) for name, values in predictions.items()}
+    rows = [
+        _row("death", model, f"auroc, {name}", *_ends(values), validation if name == "logistic" else None)
+        for name, values in aurocs.items()
+    ]
+    return rows + [
+        _row("death", model, f"auroc − {name}", *_ends(aurocs["logistic"] - _aurocs(truth, values, weights)))
+        for name, values in references.items()
     ]
 
 
-def _auroc(truth: Array, prediction: Array, weights: Array) -> tuple[float, float, float]:
-    values = replicates("binary", truth, prediction, np.vstack([np.ones_like(weights[:1]), weights]))[:, 0]
+def _aurocs(truth: Array, prediction: Array, weights: Array) -> Array:
+    """Return `(1 + replicates,)` the AUROC on the test stays, and on resampled ones."""
+    return replicates("binary", truth, prediction, np.vstack([np.ones_like(weights[:1]), weights]))[:, 0]
+
+
+def _ends(values: Array) -> tuple[float, float, float]:
+    """Return the first value, and the ends of the 95 % interval of the others."""
     low, high = np.nanquantile(values[1:], (0.025, 0.975))
     return float(values[0]), float(low), float(high)
 

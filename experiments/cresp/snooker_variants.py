@@ -33,23 +33,22 @@ def resnet(small: bool, keep: Path) -> list[Row]:
 
 
 def head_arms(small: bool) -> list[Arm]:
-    """Return CReSP without self-attention with each head, on positions, and with the sigmoid one on pictures."""
+    """Return CReSP without self-attention with each head, on positions."""
     if small:
         return [Arm("cresp", "positions", 0, 64, head=head) for head in HEADS]
-    arms = [Arm("cresp", "positions", 0, LARGE, seed, head) for head in HEADS for seed in (0, 1, 2)]
-    return arms + [Arm("cresp", "pictures", 0, LARGE, seed, head) for head in ("gated", "sigmoid") for seed in (0, 1)]
+    return [Arm("cresp", "positions", 0, LARGE, seed, head) for head in HEADS for seed in (0, 1, 2)]
 
 
 def resnet_arms(small: bool) -> list[Arm]:
-    """Return networks without self-attention on pictures: small ones with two seeds, as far as there are, and large."""
+    """Return CReSP without self-attention on pictures, with three convolutions and with ResNet-18."""
     if small:
         return [Arm("cresp", "pictures", 0, 64, network="resnet18", optimizer=name) for name in ("adam", "lars")]
-    two = [Arm(name, "pictures", 0, 64, seed) for name in ("cresp", "metacde") for seed in (0, 1)]
-    two += [Arm("cresp", "pictures", 0, LARGE, seed, optimizer=name) for name in ("adam", "lars") for seed in (0, 1)]
-    large = [Arm(name, "pictures", 0, 64, network="resnet18") for name in ("cresp", "metacde", "supervised")]
-    large.append(Arm("cresp", "pictures", 0, 64, head="plain", network="resnet18"))
-    large += [Arm("cresp", "pictures", 0, LARGE, network="resnet18", optimizer=name) for name in ("adam", "lars")]
-    return [*two, Arm("supervised", "pictures", 0, 64), *large]
+    convolutions = [Arm("cresp", "pictures", 0, 64, seed) for seed in (0, 1)]
+    convolutions += [Arm("cresp", "pictures", 0, LARGE)]
+    convolutions += [Arm("cresp", "pictures", 0, LARGE, seed, optimizer="lars") for seed in (0, 1)]
+    resnets = [Arm("cresp", "pictures", 0, 64, head=head, network="resnet18") for head in ("gated", "plain")]
+    resnets += [Arm("cresp", "pictures", 0, LARGE, network="resnet18", optimizer=name) for name in ("adam", "lars")]
+    return [*convolutions, *resnets]
 
 
 def table(arms: Sequence[Arm], small: bool, keep: Path) -> list[Row]:

@@ -53,8 +53,10 @@ def test_cross_attention_equals_a_loop():
             torch.testing.assert_close(z[row, part], weights @ values[:, part])
 
 
-def test_the_kernel_mean_equals_a_loop():
+@pytest.mark.parametrize("softmax", [True, False])
+def test_the_kernel_mean_equals_a_loop(softmax):
     built, x = encoder("kernel"), points()
+    built.softmax = softmax
     z = built.at(x, x.static["x*"])
     scale, lengths = F.softplus(built.raw_scale), F.softplus(built.raw_length)
 
@@ -67,7 +69,8 @@ def test_the_kernel_mean_equals_a_loop():
         first += length
         matrix = torch.stack([torch.stack([kernel(a, b) for b in covariates]) for a in covariates])
         toward = torch.stack([kernel(a, x.static["x*"][row]) for a in covariates])
-        weights = F.softmax(torch.linalg.inv(matrix + 0.1 * torch.eye(length)) @ toward, 0)
+        weights = torch.linalg.inv(matrix + 0.1 * torch.eye(length)) @ toward
+        weights = F.softmax(weights, 0) if softmax else weights
         torch.testing.assert_close(z[row], weights @ built.events.observation(y))
 
 

@@ -232,3 +232,24 @@ def test_rows_say_how_long_and_at_which_rate_a_network_was_trained() -> None:
     found = [physionet._row("death", model, "auroc", 0.5) for model in models]
     expected = [("cnp", 40, 0.005), ("untrained", 0, ""), ("nearest in time", "", "")]
     assert [(row["model"], row["epochs"], row["rate"]) for row in found] == expected
+
+
+def test_a_difference_of_aurocs_is_that_of_the_linear_models_on_equal_stays() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.random(300) < 0.3
+    stays = pl.DataFrame({"part": ["test"] * 300, icu_stays.DEATH: truth})
+    good, bad = truth + rng.normal(size=300), truth + 3 * rng.normal(size=300)
+    predictions = {"logistic": good, "boosting": bad}
+    rows = physionet._deaths(stays, "vector", predictions, 0.8, {"same": good, "worse": bad})
+    found = {row["measure"]: row for row in rows}
+
+    def auroc(score: np.ndarray) -> float:
+        dead, alive = score[truth], score[~truth]
+        return float(np.mean([(a > b) + (a == b) / 2 for a in dead for b in alive]))
+
+    assert found["auroc, logistic"]["value"] == pytest.approx(auroc(good))
+    assert (found["auroc, logistic"]["validation"], found["auroc, boosting"]["validation"]) == (0.8, "")
+    assert (found["auroc − same"]["value"], found["auroc − same"]["interval"]) == (0, "0.000 to 0.000")
+    assert found["auroc − worse"]["value"] == pytest.approx(auroc(good) - auroc(bad))
+    low, high = map(float, found["auroc − worse"]["interval"].split(" to "))
+    assert low < found["auroc − worse"]["value"] < high

@@ -20,7 +20,7 @@ TABLES = {
         *("figure5", "figure6", "figure7", "precision", "gate", "foreseen", "shuffled", "theorem1"),
         *("negatives", "curves"),
     ),
-    "cresp": ("heads", "physionet", "resnet", "sinusoids", "snooker", "solids"),
+    "cresp": ("heads", "metacde", "physionet", "resnet", "sinusoids", "snooker", "solids"),
     "expclr": ("choose", "rates", "hapt", "cause", "features", "labels", "only_labels", "electric_devices", "icu"),
     "influence": ("retrained",),
     "main_job": ("churn", "death", "flights", "order"),
@@ -42,8 +42,8 @@ PEER = {("coles", "peer"), ("worth", "peer")}  # they need the environment that 
 COMMAND_LINE = (("coles", "figure3"), ("order", "population"))
 """Tables that run in processes of their own, as all do by the same `command_line`; the others run in this process."""
 WITHOUT_DATA = {
-    ("cresp", "heads"), ("cresp", "resnet"), ("cresp", "sinusoids"), ("cresp", "snooker"), ("cresp", "solids"),
-    ("influence", "retrained"), ("main_job", "flights"),
+    ("cresp", "heads"), ("cresp", "metacde"), ("cresp", "resnet"), ("cresp", "sinusoids"), ("cresp", "snooker"),
+    ("cresp", "solids"), ("influence", "retrained"), ("main_job", "flights"),
     ("order", "figure2"), ("order", "figure2_loss"), ("order", "population"), ("order", "pairs"),
     ("settings", "effects"), ("worth", "judges"), ("worth", "groups"), ("worth", "networks"), ("worth", "calls"),
     ("worth", "screen"), ("worth", "result"), ("worth", "curve"),

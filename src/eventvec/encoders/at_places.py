@@ -135,14 +135,17 @@ class CrossAttention(nn.Module):
 class KernelMean(OverEvents):
     """A weighted mean of the observations' representations: the conditional mean embedding of MetaCDE.
 
-    ``Σ_i w_i g_obs(y_i)`` with ``w = softmax((K + λI)⁻¹ k(x, x*))`` (Ton et al. 2021, in the reading of the public code
-    of Mathieu et al. 2021, which adds the softmax). The kernel k is Gaussian, with a learned scale and a learned length
+    ``Σ_i w_i g_obs(y_i)`` with ``w = softmax((K + λI)⁻¹ k(x, x*))``. The softmax is that of the public code of Mathieu et
+    al. 2021; Ton et al. 2021 have none. The kernel k is Gaussian, with a learned scale and a learned length
     for each number of g_cov(x). Called without a place, the encoder returns the mean with equal weights, because the
     paper's has no representation of a context.
+
+    The softmax flattens the weights: a weight of 1 among ten events becomes .23.
 
     Args:
         events: The encoder of points.
         ridge: λ, above 0.
+        softmax: Whether the weights pass through a softmax; without it they are those of Ton et al., of either sign.
 
     Raises:
         ConfigError: If λ is not above 0 and finite.
@@ -155,10 +158,10 @@ class KernelMean(OverEvents):
 
     events: PointEncoder
 
-    def __init__(self, events: PointEncoder, ridge: float = 1e-3) -> None:
+    def __init__(self, events: PointEncoder, ridge: float = 1e-3, softmax: bool = True) -> None:
         super().__init__()
         above_zero("ridge", ridge)
-        self.events, self.ridge = events, ridge
+        self.events, self.ridge, self.softmax = events, ridge, softmax
         self.dim = points_of(self).observation_dim
         self.raw_scale, self.raw_length = nn.Parameter(torch.zeros(())), nn.Parameter(torch.zeros(events.covariate_dim))
 
@@ -179,9 +182,10 @@ class KernelMean(OverEvents):
         kernel = kernel + torch.diag_embed((~mask).float())  # padding has no influence on the solution for events
         toward = self.kernel(covariates, places).masked_fill(~mask.unsqueeze(2), 0)
         on_cpu = kernel.device.type == "cpu"  # a check for errors would wait for a device
-        solution, _ = torch.linalg.solve_ex(kernel, toward, check_errors=on_cpu)
-        logits = solution.masked_fill(~mask.unsqueeze(2), float("-inf"))
-        weights = logits.masked_fill((x.lengths == 0)[:, None, None], 0).softmax(1)
+        weights, _ = torch.linalg.solve_ex(kernel, toward, check_errors=on_cpu)
+        if self.softmax:
+            logits = weights.masked_fill(~mask.unsqueeze(2), float("-inf"))
+            weights = logits.masked_fill((x.lengths == 0)[:, None, None], 0).softmax(1)
         out: Tensor = weights.mT @ values
         return out.reshape(*covariate.shape[:-1], self.dim)
 

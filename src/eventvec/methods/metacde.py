@@ -17,7 +17,8 @@ class MetaCDE(TargetedContrast):
 
     The conditional mean embedding ``ĉ = Σ_i w_i g_obs(y_i)`` of Ton et al., trained with the loss of targeted CReSP
     (Mathieu et al. 2021, Equation 5) as in the public code of the latter, and not with the noise-contrastive loss and
-    the fake samples of the former. There is no network on pairs and no target head. The kernel is trained too.
+    the fake samples of the former, which `experiments/cresp/noise_contrastive.py` has. There is no network on pairs and
+    no target head. The kernel is trained too. `KernelMean(softmax=False)` has the weights of Ton et al.
 
     Relations: `TargetedCReSP` has a network in place of the kernel, and a representation of the context.
 
