@@ -135,8 +135,8 @@ class CrossAttention(nn.Module):
 class KernelMean(OverEvents):
     """A weighted mean of the observations' representations: the conditional mean embedding of MetaCDE.
 
-    ``Σ_i w_i g_obs(y_i)`` with ``w = softmax((K + λI)⁻¹ k(x, x*))``. The softmax is that of the public code of Mathieu et
-    al. 2021; Ton et al. 2021 have none. The kernel k is Gaussian, with a learned scale and a learned length
+    ``Σ_i w_i g_obs(y_i)`` with ``w = softmax((K + λI)⁻¹ k(x, x*))``. The softmax is that of the public code of Mathieu
+    et al. 2021; Ton et al. 2021 have none. The kernel k is Gaussian, with a learned scale and a learned length
     for each number of g_cov(x). Called without a place, the encoder returns the mean with equal weights, because the
     paper's has no representation of a context.
 
