@@ -31,7 +31,8 @@ def last(name: str) -> str:
 
 def visible() -> list[str]:
     """Return the names without an underscore in the namespace that are not submodules, and the five modules."""
-    values = {name: getattr(eventvec, name) for name in dir(eventvec) if not name.startswith("_")}
+    names = {*vars(eventvec), *eventvec.__all__}
+    values = {name: getattr(eventvec, name) for name in names if not name.startswith("_")}
     return [name for name, value in values.items() if name in MODULES or not isinstance(value, types.ModuleType)]
 
 
@@ -39,6 +40,7 @@ def test_all_is_exactly_the_public_names() -> None:
     assert sorted(eventvec.__all__) == sorted(visible())
     assert len(set(eventvec.__all__)) == len(eventvec.__all__)
     assert all(isinstance(getattr(eventvec, name), types.ModuleType) for name in MODULES)
+    assert dir(eventvec) == sorted(eventvec.__all__)  # also after other modules of the package were imported
 
 
 @pytest.mark.parametrize("package", PACKAGES)

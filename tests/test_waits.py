@@ -95,7 +95,9 @@ def test_views_encoding_and_loss_wait_for_the_device_as_often_as_said(name: str)
 def test_a_training_step_waits_for_views_and_for_the_value_of_the_loss_only(name: OptimizerName) -> None:
     method, x = cases.coles()
     x = x[usable_rows(method, x)]
-    options = FitOptions(epochs=1, batch_size=2, clip=1.0, optimizer=name, warmup=2, encoder_lr=0.01)
+    options = FitOptions(
+        epochs=1, batch_size=2, clip=1.0, optimizer=name, warmup=2, encoder_lr=0.01, precision="float32"
+    )
     state = Training(method, optimizer(method, 0.01, 0.001, name), Generator().manual_seed(0), options)
     with Pretended() as device:
         known(x)

@@ -17,7 +17,8 @@ LONGEST = 60
 def import_at_first_use(package: str, places: Mapping[str, str], modules: Sequence[str] = ()) -> None:
     """Let a package have names that are imported from its modules at their first use, and its modules themselves.
 
-    Type checkers read the imports that stand under `TYPE_CHECKING` beside the call; a test compares the two.
+    `dir` of the package lists these names and no other. Type checkers read the imports that stand under `TYPE_CHECKING`
+    beside the call; a test compares the two.
 
     Args:
         package: The name of the package, which calls this function while it is imported.
@@ -49,7 +50,7 @@ def import_at_first_use(package: str, places: Mapping[str, str], modules: Sequen
 
     namespace["__all__"] = shown
     namespace["__getattr__"] = at_first_use
-    namespace["__dir__"] = lambda: sorted({*namespace, *shown})
+    namespace["__dir__"] = lambda: list(shown)
 
 
 @contextmanager

@@ -429,6 +429,20 @@ def test_every_command_has_an_example(command: str) -> None:
     assert f"eventvec {command}" in result.stdout
 
 
+def test_the_options_of_fit_are_in_groups() -> None:
+    shown = re.findall(r"^(╭─|│) +([A-Z]\w[\w ]*\w|--[a-z-]+) ", invoke("fit", "--help").stdout, flags=re.MULTILINE)
+    heading, groups = "", dict[str, str]()
+    for mark, name in shown:
+        heading = name if mark == "╭─" else heading
+        groups[name] = heading
+    assert {"--events", "--method", "--out"} <= {name for name, group in groups.items() if group == "Options"}
+    expected = {
+        "--key": "Columns", "--time-format": "Format of the table", "--until": "Cuts in time", "--static": "Entities",
+        "--store": "Storage", "--epochs": "Training", "--label": "Labels", "--label-time": "Labels",
+    }  # fmt: skip
+    assert expected.items() <= groups.items()
+
+
 def test_help_lists_every_command_once_under_the_headings_of_the_order_of_work() -> None:
     shown = re.findall(r"^(╭─|│) ([A-Za-z]\w+)  ?", invoke("--help").stdout, flags=re.MULTILINE)
     headings = [name for mark, name in shown if mark == "╭─"]

@@ -116,3 +116,12 @@ def test_help_that_cannot_be_printed_is_one_sentence(
         main()
     assert ended.value.code == 1
     assert capsys.readouterr().err == "OSError: [Errno 28] No space left on device\n"
+
+
+def test_a_table_of_named_values_leaves_out_none(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.show({"steps": 3, "validation": None}, json_=False)
+    shown = capsys.readouterr().out
+    assert "steps" in shown
+    assert "validation" not in shown
+    terminal.show({"validation": None}, json_=True)
+    assert capsys.readouterr().out == '{"validation": null}\n'

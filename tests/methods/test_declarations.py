@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -14,7 +15,8 @@ from eventvec.encoders.points import Numbers, PointEncoder
 from eventvec.encoders.sets import SetEncoder
 from eventvec.methods import CPC, METHODS, CReSP, Order, Supervised, TargetedCReSP
 from eventvec.methods.cresp_targeted import POINTS
-from eventvec.methods.declarations import Declared, declared, suggested, usable_rows
+from eventvec.methods.declarations import Declared, declared, static_notes, suggested, usable_rows
+from eventvec.schema import Text
 from eventvec.sequences import Sequences
 from eventvec.views import OrderPairs
 
@@ -112,3 +114,14 @@ def test_only_methods_that_declare_it_have_defaults_of_training_and_inputs() -> 
     assert method.fit_defaults(x[:20]) == {"validation": 0.0, "keep": "best"}
     assert (declared(method).static_inputs, declared(method).static_columns) == (("level",), ("kind", "level"))
     assert declared(nn.Identity()) == Declared()
+
+
+def test_a_note_says_which_static_columns_are_inputs() -> None:
+    schema = replace(make.schema(), static=(*make.schema().static, Text("about")))
+    others = [field.name for field in make.schema().static if field.name not in ("kind", "level")]
+    method = Supervised(make.encoder("gru"), schema, "kind", static_inputs=["level"])
+    (note,) = static_notes(method, schema)
+    unread = ", ".join(f"'{name}'" for name in (*others, "about"))
+    assert note.startswith(f"static columns: 'level' inputs of the model, 'kind' learned from, {unread} not read, ")
+    used = replace(schema, static=tuple(field for field in schema.static if field.name in ("kind", "level")))
+    assert static_notes(method, used) == ()

@@ -63,6 +63,7 @@ def test_six_lines_on_a_pandas_frame(tmp_path: Path, capsys: pytest.CaptureFixtu
     z = m.transform(receipts)
     result = m.evaluate(churned, "churn", features={"mine": mine}, models=["logistic_regression"])
     clf = m.fine_tune(churned, "churn", epochs=20)
+    assert repr(clf) == f"FineTuned(churn, classes false, true, {clf.run_!r})"
     m.save(tmp_path / "run")
     similar = m.similar("c03", 10)
 

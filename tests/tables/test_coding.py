@@ -95,6 +95,7 @@ def test_kinds_are_inferred_and_notes_give_the_reasons_for_the_rest():
         "(quantities by name); to change this, set categorical= and numeric= (--categorical, --numeric)"
     )
     reasons = {note.split("'")[1]: note for note in data.notes[:-1]}
+    assert reasons.pop("flag").startswith("column 'flag' repeats 'word' in every event")
     assert reasons.pop("name").startswith("column 'name' is hashed into 350 buckets: more than half of its values are")
     expected = {
         "serial": "near-unique (600 distinct values in 600 rows)",

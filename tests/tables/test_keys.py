@@ -60,5 +60,5 @@ def test_held_out_entities_are_not_learned_from():
     assert 130 < len(remaining) < 170
     assert remaining == set(table["k"].filter(~holdout_mask(pa.array(range(200)), 0.25, 3)))
     assert {int(value) for value in data.schema.categorical[0].values} == remaining
-    assert data.notes == (f"{200 - len(remaining)} of 200 entities are held out",)
+    assert data.notes[0] == f"{200 - len(remaining)} of 200 entities are held out"
     assert data.origin.holdout == (0.25, 3)

@@ -324,6 +324,14 @@ def test_entities_too_short_for_the_method_are_counted(data: ev.Dataset) -> None
         ev.fit(ev.methods.CoLES(coles(data).encoder, ev.views.RandomSlices(shortest=50, longest=60)), data, epochs=1)
 
 
+def test_static_columns_that_are_no_inputs_are_noted(data: ev.Dataset) -> None:
+    people = pl.DataFrame({data.schema.key: data.keys, "age": np.arange(len(data), dtype=float)})
+    run = ev.fit(coles(data), ev.attach(data, people), epochs=1, batch_size=8)
+    (note,) = (note for note in run.notes if note.startswith("static columns"))
+    assert note.startswith("static columns: 'age' not read, because the encoder reads events only; ")
+    assert not any("static columns" in note for note in ev.fit(coles(data), data, epochs=1, batch_size=8).notes)
+
+
 def test_events_that_are_all_equal_are_noted(data: ev.Dataset) -> None:
     events = table(12, 20).with_columns(code=pl.lit("tea"), amount=pl.lit(1.0))
     options: dict[str, Any] = {"key": "id", "time": "t", "categorical": ["code"], "numeric": ["amount"]}

@@ -18,7 +18,7 @@ from eventvec.sequences import Sequences
 from eventvec.training import FitOptions, fit
 from eventvec.training.validation import BATCHES, all_equal, size_note, split, validate, validation_batches
 
-OPTIONS = FitOptions(epochs=1, seed=3, validation=0.25, batch_size=4)
+OPTIONS = FitOptions(epochs=1, seed=3, validation=0.25, batch_size=4, precision="float32")
 
 
 class Recording(nn.Module):

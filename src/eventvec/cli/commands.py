@@ -20,6 +20,7 @@ from eventvec.cli.event_inputs import counts, on_device, to_learn, to_score
 from eventvec.cli.on_engines import embed_on_engine, is_on_engine, update_on_engine
 from eventvec.cli.parameters import (
     FILES,
+    PANELS,
     WRITTEN,
     Device,
     EventsArgument,
@@ -42,6 +43,8 @@ from eventvec.toml_tables import Table, change, read_config
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.progress_bars import bar
 from eventvec.updating.update_options import UpdateOptions
+
+LABELS = PANELS["LabelTime"]
 
 
 @command
@@ -88,15 +91,27 @@ def fit(
     out_: Annotated[Path | None, typer.Option("--out", help="Run folder to write.")] = None,
     labels: Annotated[
         str | None,
-        typer.Option(callback=not_empty, help="Table of labels: learn to predict one, without a network."),
+        typer.Option(
+            callback=not_empty,
+            help="Table of labels: learn to predict one, without a network.",
+            rich_help_panel=LABELS,
+        ),
     ] = None,
-    label: Annotated[str | None, typer.Option(callback=not_empty, help="Column of --labels to predict.")] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(callback=not_empty, help="Column of --labels to predict.", rich_help_panel=LABELS),
+    ] = None,
     weight: Annotated[
-        str | None, typer.Option(callback=not_empty, help="Column of --labels with the weight of each.")
+        str | None,
+        typer.Option(callback=not_empty, help="Column of --labels with the weight of each.", rich_help_panel=LABELS),
     ] = None,
     earlier_labels: Annotated[
         str | None,
-        typer.Option(callback=not_empty, help="Read an entity's labels this long after their times: 30d, or a number."),
+        typer.Option(
+            callback=not_empty,
+            help="Read an entity's labels this long after their times: 30d, or a number.",
+            rich_help_panel=LABELS,
+        ),
     ] = None,
     features: FeatureTables = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint of the run.")] = False,

@@ -21,6 +21,12 @@ WRITTEN = "Parquet file to write, or a table: duckdb:///path.db#table, postgresq
 Full = Annotated[bool, typer.Option("--full", help="Print all tables and notes.")]
 NEVER_EMPTY = {"columns", "encoders", "methods", "models", "parts"}
 """The lists that name at least one of what they list; others may be empty, as a list of columns may."""
+PANELS = {
+    "Columns": "Columns", "TableFormat": "Format of the table", "Cuts": "Cuts in time", "HoldOut": "Entities",
+    "StaticColumns": "Entities", "Storage": "Storage", "FitOptions": "Training", "LabelTime": "Labels",
+    "LabelOptions": "Labels",
+}  # fmt: skip
+"""The heading in `--help` of the options of a dataclass, by its name; those of others are under the first heading."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -56,7 +62,10 @@ def event_tables(text: str | None) -> Any:
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to standard output.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, …; auto uses a GPU if there is one.")]
-NoLabelTime = Annotated[bool, typer.Option("--no-label-time", help="Labels have no time: read all events.")]
+NoLabelTime = Annotated[
+    bool,
+    typer.Option("--no-label-time", help="Labels have no time: read all events.", rich_help_panel=PANELS["LabelTime"]),
+]
 FeatureTables = Annotated[
     list[str] | None, typer.Option(help="Table of further features, named by its file; may be given several times.")
 ]
@@ -164,7 +173,8 @@ def _parameter(source: type[Any], name: str, hint: Any, default: Any) -> inspect
         values = default if isinstance(default, tuple) else (default,)
         text += f" Default: {','.join(f'{value:g}' if isinstance(value, float) else str(value) for value in values)}."
     optional: Any = kind if kind is bool else Union[kind, None]  # noqa: UP007 (a type that is not known here)
-    annotation = Annotated[optional, typer.Option(f"--{name.replace('_', '-')}", help=text)]
+    option = typer.Option(f"--{name.replace('_', '-')}", help=text, rich_help_panel=PANELS.get(source.__name__))
+    annotation = Annotated[optional, option]
     absent = False if kind is bool else None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=absent, annotation=annotation)
 

@@ -93,9 +93,11 @@ def decide(result: Answer, json_: bool, full: bool) -> None:
 
 
 def show(values: Mapping[str, Any], json_: bool) -> None:
-    """Print named values: as JSON for a machine, or as a table for a person."""
+    """Print named values: as JSON for a machine, or as a table for a person, which leaves out those that are None."""
     drawn = Table(show_header=False)
     for name, value in values.items():
+        if value is None:
+            continue
         text = f"{value:,}" if type(value) is int else f"{value:.4g}" if isinstance(value, float) else str(value)
         drawn.add_row(name, Text(text))
     answer(values, drawn, json_)

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.encoders.interface import Encoder, EventEncoding, Module, declarations, readable_rows
-from eventvec.schema import Categorical, Numeric
+from eventvec.errors import listed, shown
+from eventvec.schema import Categorical, Numeric, Schema
 from eventvec.sequences import Sequences
 from eventvec.views.sizes import slice_bounds
 
@@ -153,3 +154,27 @@ def suggested_slices(x: Sequences) -> Suggestion:
     """Return the suggestion of a method that compares slices: `views` up to twice the median length."""
     shortest, longest = slice_bounds(x)
     return {"method": {"views": {"name": "random_slices", "shortest": shortest, "longest": longest}}}
+
+
+def static_notes(method: Method | nn.Module, schema: Schema) -> tuple[str, ...]:
+    """Return a sentence that says which static columns are inputs of the model, if the method leaves out any.
+
+    Example:
+        >>> from eventvec.encoders import GRU, EventEncoder
+        >>> from eventvec.methods import ocp
+        >>> schema = Schema("id", "day", "date", static=(Numeric("age"),))
+        >>> static_notes(ocp(GRU(EventEncoder(schema), dim=2)), schema)[0][:32]
+        "static columns: 'age' not read, "
+    """
+    told, names = declared(method), [field.name for field in schema.static]
+    unread = [name for name in names if name not in (*told.static_columns, *told.static_inputs)]
+    if not unread:
+        return ()
+    inputs = [name for name in names if name in told.static_inputs]
+    learned = [name for name in names if name in told.static_columns and name not in inputs]
+    roles = {"inputs of the model": inputs, "learned from": learned, "not read": unread}
+    told_of = ", ".join(f"{listed(map(shown, group))} {role}" for role, group in roles.items() if group)
+    remedy = (
+        "fine_tune reads those that are named in static_inputs= (--set method.static_inputs=… with --method supervised)"
+    )
+    return (f"static columns: {told_of}, because the encoder reads events only; {remedy}",)

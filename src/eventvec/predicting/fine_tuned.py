@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from eventvec.dataset import Dataset
-from eventvec.errors import ConfigError
+from eventvec.errors import ConfigError, listed
 from eventvec.methods.declarations import declared
 from eventvec.options import accepts
 from eventvec.predicting.frames import frame_of, library_of, with_key
@@ -41,6 +41,11 @@ class FineTuned:
         self.run_, self.reading = run, dict(reading or {})
         target = targets[0]
         self.classes_ = np.array(target.values, dtype=object) if isinstance(target, Categorical) else None
+
+    def __repr__(self) -> str:
+        label = declared(self.run_.method).label_fields[0].name
+        classes = "" if self.classes_ is None else f", classes {listed([str(each) for each in self.classes_])}"
+        return f"FineTuned({label}{classes}, {self.run_!r})"
 
     @accepts(Cuts)
     def predict(self, events: Events, static: Tabular | None = None, **cuts: Any) -> Any:

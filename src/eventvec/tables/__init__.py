@@ -11,6 +11,7 @@
     sinks            arrays in memory, or files                 column_reader    a column in the order of the events
     coding           codes, numbers, vocabularies               scales        means, deviations and bins of numbers
     kinds            kinds of columns that nobody listed        nested, lists    bags and texts; exploded lists
+    column_notes     notes on copies, constants, joined codes and currencies
     times            time columns and intervals                 sorting       the order of rows, and of ties
     keys             types of keys, joins and hashes            cutoffs       cutting histories at a time
     label_times      when labels became known, and the histories as of then

@@ -27,6 +27,7 @@ from eventvec.tables.column_builders import (
     NumbersBuilder,
     TextsBuilder,
 )
+from eventvec.tables.column_notes import column_notes
 from eventvec.tables.column_reader import ColumnReader
 from eventvec.tables.keys import key_type
 from eventvec.tables.read_options import ReadOptions
@@ -122,6 +123,11 @@ class Assembly:
                 remedy = "; to use it all the same, name it in hashed= (--hashed), or texts= (--texts)"
                 advice = remedy if "near-unique" in guess.reason else ""
                 notes.append(f"column {shown(name)} is left out: {guess.reason}{advice}{self.sample}")
+        if self.schema is None:
+            plain = [each for each in self._builders.values() if isinstance(each, CodesBuilder | NumbersBuilder)]
+            notes += column_notes(
+                [each.field for each in plain], {each.field.name: each.sinks.values() for each in plain}
+            )
         options = "categorical= and numeric= (--categorical, --numeric)"
         notes += [note + self.sample for note in kinds.guess_note(self.guesses.items(), "columns", options)]
         assert self._frame is not None  # counting has refused a table without times

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
+from eventvec.errors import shown
 from eventvec.schema import UNKNOWN, Categorical, Numeric, Text
 from eventvec.sequences import Array, Sequences
 from eventvec.tables import coding, kinds
@@ -191,7 +192,10 @@ class SeenValues:
             notes += [] if self.listed else [coding.hashed_note(self.field)]
         else:
             self.field = replace(coding.frequent(self.name, values, counts, fitting), text=self._text)
-            notes += coding.rare_note(self.field, fitting)
+            unique = kinds.near_unique(distinct, int(counts.sum())) if self.listed and what == "events" else None
+            remedy = "leave it out of categorical= (--categorical), or name it in hashed= (--hashed)"
+            told = (f"column {shown(self.name)} is of little use: {unique}; {remedy}",) if unique else ()
+            notes += told or coding.rare_note(self.field, fitting)
         codes = coding.encode(Coded(np.append(np.arange(len(values)), -1), values), self.field)
         if self.known is not None:
             unknown = int(counts[codes[:-1] == UNKNOWN].sum())

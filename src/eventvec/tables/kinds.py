@@ -111,6 +111,13 @@ def infer(name: str, column: pa.ChunkedArray, order: Array | None, heads: Array 
     return Guess("hashed" if are_many(distinct, present) else "categorical", kind)
 
 
+def near_unique(distinct: int, present: int) -> str | None:
+    """Return the reason why so many distinct values are of little use, None if they are not near-unique."""
+    if distinct <= max(FEW, UNIQUE * present):
+        return None
+    return f"it is near-unique ({distinct:,} distinct values in {present:,} rows), like an identifier"
+
+
 def are_many(distinct: int, present: int) -> bool:
     """Return whether a column of text has so many distinct values that they are hashed."""
     return distinct > max(FEW, 0.5 * present)
@@ -122,7 +129,7 @@ def vote(name: str) -> Literal["categorical", "numeric"] | None:
     The last word that is known decides, as it does in English: an age_group is a group. A known word with id, code, no
     or type at its end counts as known, as in itemid. Aggregates at the beginning make any name a quantity.
     """
-    words = [word.lower() for word in WORD.findall(name)]
+    words = _in_order(name)
     if words and words[0] in AGGREGATES:
         return "numeric"
     for word in reversed(words):
@@ -131,6 +138,15 @@ def vote(name: str) -> Literal["categorical", "numeric"] | None:
         if word in QUANTITIES:
             return "numeric"
     return None
+
+
+def words_of(name: str) -> frozenset[str]:
+    """Return the words of the name of a column, in lower case."""
+    return frozenset(_in_order(name))
+
+
+def _in_order(name: str) -> list[str]:
+    return [word.lower() for word in WORD.findall(name)]
 
 
 def by_frequency(values: Array, counts: Array) -> Guess:
@@ -250,8 +266,8 @@ def _no_value(counts: Array, codes: Array) -> str | None:
 def _identifies(counts: Array, codes: Array, heads: Array | None) -> str | None:
     """Return the reason to leave out a column whose values are near-unique or of one entity each, None if neither."""
     distinct, present = int((counts > 0).sum()), int(counts.sum())
-    if distinct > FEW and distinct > UNIQUE * present:
-        return f"it is near-unique ({distinct:,} distinct values in {present:,} rows), like an identifier"
+    if reason := near_unique(distinct, present):
+        return reason
     if heads is not None and distinct > max(FEW, 0.9 * len(heads)) and _constant_within(codes, heads):
         return f"it has one value per entity ({distinct:,} distinct values), like another key"
     return None

@@ -23,7 +23,7 @@ from eventvec.encoders.beside import fitted_beside, sizes_beside
 from eventvec.encoders.interface import attach_lineage, lineage_of
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.files import path_only, write_text
-from eventvec.methods.declarations import Method, declared
+from eventvec.methods.declarations import Method, declared, static_notes
 from eventvec.methods.revealed_order import order_notes
 from eventvec.options import accepts, as_table, gather, option_types
 from eventvec.runs import Record, Run, run_files
@@ -174,6 +174,7 @@ def train(
     check_trials(declared(method).trials, held_out)
     notes = (*time_notes, *notes, *precision_notes, *order_notes(method, data.schema, x[training]))
     notes += size_note(method, training, held_out, rows_per_step(options, training, entity))
+    notes += static_notes(method, data.schema)
     config = _recorded(method, data, options, tables, required=path is not None)
     threads = as_many_threads_as_pay(method, options.threads)
     with distributed.joined(place), threads, ExitStack() as stack:
