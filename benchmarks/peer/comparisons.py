@@ -195,7 +195,7 @@ def training(bench: Bench) -> list[Row]:
                 runs = bench.pick({64: 5, 256: 2, 800: 1}[hidden], 1)
                 tasks = {
                     setting: partial(side.seconds, "training", runs, precision=setting, **options)
-                    for side, setting in zip((theirs, ours, theirs, ours), SETTINGS, strict=True)
+                    for side, setting in zip((theirs, ours, theirs, ours), SETTINGS, strict=False)
                 }
                 seconds = turns(tasks, bench.pick(3 if hidden == 800 else 5, 1))
                 for ours_at, theirs_at in PAIRS:
@@ -218,7 +218,7 @@ def embedding(bench: Bench) -> list[Row]:
                 options: Row = {"path": bench.rows(many), "hidden": hidden}
                 embed = {
                     setting: partial(side.seconds, "embedding", precision=setting, **options)
-                    for side, setting in zip((theirs, ours, theirs, ours), SETTINGS, strict=True)
+                    for side, setting in zip((theirs, ours, theirs, ours), SETTINGS, strict=False)
                 }
                 embed["highest"](entities=8, batch=8)
                 by_size = {size: embed["highest"](entities=few, batch=size) for size in BATCHES[: bench.pick(4, 1)]}
