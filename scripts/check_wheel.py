@@ -105,7 +105,7 @@ def main() -> None:
         programs = empty_environment(folder / "empty")
         install(programs, wheel)
         use(programs, folder)
-        run_page(ROOT / "docs" / "your-own-method.md", programs, folder / "own")
+        run_page(ROOT / "docs" / "how-to" / "your-own-method.md", programs, folder / "own")
         install(programs, f"{wheel}[demo]")
         run_page(ROOT / "README.md", programs, folder / "readme")
     print("the wheel installs, imports and runs, and so do the lines of the README and those of a method of one's own")

@@ -208,7 +208,7 @@ def test_the_reference_shows_each_public_name_once() -> None:
 def test_the_table_of_methods_names_each_method() -> None:
     from eventvec.methods import METHODS
 
-    table = re.search(r"^\| name .*\n\|[ |:-]+\n((?:\|.*\n)+)", text("docs/methods.md"), flags=re.MULTILINE)
+    table = re.search(r"^\| name .*\n\|[ |:-]+\n((?:\|.*\n)+)", text("docs/concepts/methods.md"), flags=re.MULTILINE)
     assert table is not None
     named = [name for line in table[1].splitlines() for name in re.findall(r"`(\w+)`", line.split("|")[1])]
     assert sorted(named) == sorted(METHODS)
@@ -219,7 +219,7 @@ def test_the_page_of_methods_names_each_encoder_sampler_and_loss() -> None:
     from eventvec.losses import LOSSES
     from eventvec.views import VIEWS
 
-    page = text("docs/methods.md")
+    page = text("docs/concepts/methods.md")
     named = set(re.findall(r"`(\w+)`", page))
     assert {*ENCODERS, *VIEWS, *LOSSES} - {"contrastive"} <= named  # contrastive is the loss of `coles`
 

@@ -14,8 +14,8 @@ from test_docs import blocks, commands, text
 @pytest.mark.slow  # test_docs runs its Python, as for every document
 def test_the_commands_of_the_tutorial_run_in_its_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    tutorial = text("docs/tutorial.md")
-    exec(compile(blocks(tutorial, "python")[0], "docs/tutorial.md", "exec"), {"__name__": "example"})
+    tutorial = text("docs/tutorials/receipts.md")
+    exec(compile(blocks(tutorial, "python")[0], "docs/tutorials/receipts.md", "exec"), {"__name__": "example"})
     used = []
     for words in commands(tutorial):
         result = CliRunner().invoke(app, words)
@@ -32,10 +32,10 @@ def test_the_commands_of_a_page_run_in_its_order(page: str, tmp_path: Path, monk
     if page == "words":
         pytest.importorskip("transformers")
     monkeypatch.chdir(tmp_path)
-    document = text(f"docs/{page}.md")
+    document = text(f"docs/how-to/{page}.md")
     names: dict[str, object] = {"__name__": "example"}
     for block in blocks(document, "python"):
-        exec(compile(block, f"docs/{page}.md", "exec"), names)
+        exec(compile(block, f"docs/how-to/{page}.md", "exec"), names)
     for block in blocks(document, "toml"):
         Path("config.toml").write_text(block)
     lines = list(commands(document))

@@ -1,4 +1,4 @@
-"""What each setting of CoLES changes, beside the defaults: the table of docs/what-to-set.md."""
+"""What each setting of CoLES changes, beside the defaults: the table of docs/how-to/what-to-set.md."""
 
 from __future__ import annotations
 

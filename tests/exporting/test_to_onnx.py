@@ -34,7 +34,7 @@ from eventvec.exporting.graph import Graph
 from eventvec.methods import Supervised
 from eventvec.sequences import Sequences
 
-SCRIPT = Path(__file__).parents[2] / "docs" / "onnx.md"
+SCRIPT = Path(__file__).parents[2] / "docs" / "how-to" / "onnx.md"
 READ_OUTS = (("last",), ("mean",), ("max", "last", "mean"))
 
 

@@ -242,7 +242,7 @@ def _give(
 
 
 def _in_onnx(run: ev.Run, events: pl.DataFrame, state: Path) -> dict[str, Any]:
-    """Return the vectors that the program in docs/onnx.md computes from a batch and a store."""
+    """Return the vectors that the program in docs/how-to/onnx.md computes from a batch and a store."""
     with way("onnx"):
         assert run.path is not None
         return other_ways.score(workplace.onnx(run.path), events.to_arrow(), str(state) if _stored(state) else None)

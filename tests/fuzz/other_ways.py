@@ -139,10 +139,10 @@ def check_close(one: np.ndarray, other: np.ndarray, law: str, tolerance: float) 
 
 @cache
 def _program() -> dict[str, Any]:
-    """Return the names of the program in docs/onnx.md, whose sessions are made once for each file."""
+    """Return the names of the program in docs/how-to/onnx.md, whose sessions are made once for each file."""
     import onnxruntime
 
-    text = (Path(__file__).parents[2] / "docs" / "onnx.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "onnx.md").read_text()
     (block,) = re.findall(r"```python\n(\"\"\"Score new.*?)```", text, re.DOTALL)
     names: dict[str, Any] = {"__name__": "score"}
     exec(block, names)
@@ -151,7 +151,7 @@ def _program() -> dict[str, Any]:
 
 
 def score(model: str, events: pa.Table, store: str | None) -> dict[str, np.ndarray]:
-    """Return the vector of each key, as the program in docs/onnx.md computes it from new events and a store."""
+    """Return the vector of each key, as the program in docs/how-to/onnx.md computes it from new events and a store."""
     scored = _program()["score"](model, events, store)
     vectors = scored.column("embedding").combine_chunks()
     values = vectors.flatten().to_numpy().reshape(len(scored), -1)

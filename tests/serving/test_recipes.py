@@ -24,7 +24,7 @@ import redis_server
 from test_docs import ROOT, blocks, text
 
 pytestmark = pytest.mark.slow
-PAGE = "docs/streams.md"
+PAGE = "docs/how-to/streams.md"
 FEAST = ROOT / ".venv-feast"
 WRITE = '"""Write vectors, the reasons'
 DIES = f'if place == os.environ["DIES_AT"]: os.kill(os.getpid(), 9)\n        {WRITE}'

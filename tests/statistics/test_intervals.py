@@ -120,7 +120,7 @@ POWER = {
 }  # fmt: skip
 """The share of 1,000 draws in which a difference of .03 is called, by protocol, entities and share of positives.
 
-The table is in `docs/evaluation.md`.
+The table is in `docs/concepts/evaluation.md`.
 """
 
 

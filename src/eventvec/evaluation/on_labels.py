@@ -59,7 +59,7 @@ def evaluate(
     The moment of prediction is the time of the label, or `until`, or the last event of the data. `untrained` is the
     mean of an event encoder with random weights. If the embedding has parts, as `fit` with `beside` makes it, its
     learned part is scored too: `embedding: learned`. With `earlier_labels`, features of the entity's own labels that
-    were known by then are added, see `docs/evaluation.md`.
+    were known by then are added, see `docs/concepts/evaluation.md`.
 
     Each set of features is judged by boosted trees and a linear model, weighted inside the training part of each fold.
 

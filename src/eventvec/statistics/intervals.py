@@ -75,9 +75,10 @@ def cross_validation_half_width(scores: Sequence[float], replicates: Array) -> f
     No entity is tested in two folds, so the variances of the folds add up, and a score that is not defined in a
     replicate of one fold leaves the other folds as they are.
 
-    Two arms of equal worth are called different in 2 % of draws where nothing is trained, see `docs/evaluation.md`.
-    Where logistic regressions were trained on 300 or 1,000 entities, nearby factors (1.31 in place of 1.25 for k = 5)
-    gave 4 to 7 %; resampling the entities alone gave 10 to 16 %, and the interval of Nadeau and Bengio 2 to 5 %.
+    Two arms of equal worth are called different in 2 % of draws where nothing is trained, see
+    `docs/concepts/evaluation.md`. Where logistic regressions were trained on 300 or 1,000 entities, nearby factors
+    (1.31 in place of 1.25 for k = 5) gave 4 to 7 %; resampling the entities alone gave 10 to 16 %, and the interval of
+    Nadeau and Bengio 2 to 5 %.
     """
     k = len(scores)
     of_entities = float(np.nanvar(replicates, axis=0, ddof=1).mean())  # of one fold
