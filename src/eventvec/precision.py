@@ -20,7 +20,8 @@ FASTER = BFLOAT16_FLAGS[:2]
 """Those on which trainings were measured."""
 WIDE = 3 * 256**2
 """The count of numbers of a model's largest matrix, that of a GRU of 256, from which the training of recurrent encoders
-gains from bfloat16 on three CPUs: 1.1 to 1.5 times at 256, 1.6 to 2 at 800 (benchmarks/README.md)."""
+gains from bfloat16 on CPUs with AMX and on AMD's with avx512_bf16 alone: 1.1 to 1.5 times at 256, 1.6 to 2 at 800
+(benchmarks/README.md)."""
 
 
 @contextmanager
@@ -90,6 +91,8 @@ def check_precision(precision: str, device: torch.device) -> None:
 
 def pays(numbers: int, device: torch.device) -> bool:
     """Return whether training takes less time with products in bfloat16, by the CPU's flags and the model's size.
+
+    On a GPU, recurrent encoders gain nothing (`python -m benchmarks.precision --device cuda`).
 
     Args:
         numbers: The count of numbers of the model's largest matrix, `threads.size`.

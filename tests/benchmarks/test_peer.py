@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import math
+import re
 import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -117,3 +121,45 @@ def test_different_results_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr(comparisons, "Worker", worker)
     with pytest.raises(RuntimeError, match="the two sides differ by more than 1e-4"):
         comparisons.check(comparisons.Bench(tmp_path, small=True))
+
+
+@pytest.mark.parametrize("ours_at", [("float32",), ("float32", "bfloat16")])
+def test_each_side_is_timed_in_its_own_precisions_with_and_without_bfloat16(
+    ours_at: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr("eventvec.precision.cpu_has_bfloat16", lambda: "bfloat16" in ours_at)
+    tables = copy_of(comparisons.__file__, monkeypatch)
+    seconds = {"highest": 12.0, "medium": 6.0, "float32": 3.0, "bfloat16": 2.0}
+    precisions: dict[str, set[str]] = {"theirs": set(), "ours": set()}
+
+    class Side:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def seconds(self, task: str, runs: int = 1, *, precision: str, **_: object) -> float:
+            precisions[self.name].add(precision)
+            return seconds[precision]
+
+    monkeypatch.setattr(tables, "sides", lambda _: contextlib.nullcontext((Side("theirs"), Side("ours"))))
+    monkeypatch.setattr(tables.measure, "peak_flops", lambda *_: 1.0)
+    for table in (tables.training, tables.embedding):
+        rows = table(tables.Bench(tmp_path, small=True))
+        times = {
+            (ours, theirs): row["times"]
+            for row in rows
+            for ours, theirs in [re.findall(r"(?:ours|theirs) (\w+)", row["case"])]
+            if row["times"]
+        }
+        assert times == {(x, y): seconds[y] / seconds[x] for x in ours_at for y in ("highest", "medium")}
+        assert precisions == {"theirs": {"highest", "medium"}, "ours": set(ours_at)}
+
+
+def copy_of(path: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return a module that is imported once more, as on another CPU."""
+    spec = importlib.util.spec_from_file_location("peer_tables", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "peer_tables", module)
+    spec.loader.exec_module(module)
+    return module

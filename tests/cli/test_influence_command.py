@@ -34,7 +34,7 @@ def test_the_command_prints_what_the_call_returns(files: Path) -> None:
         (["--entity", "c07"], ev.influence(trained, events, entity="c07")),
         (["--until", "2024-01-12"], ev.influence(trained, events, **until)),
     ):  # fmt: skip
-        printed = answer("influence", run, events, *options)
+        printed = answer("influence", run, events, *options, "--device", "cpu")
         assert printed == expected.to_dict()
 
 

@@ -288,7 +288,8 @@ def test_update_and_forget(files: Path, tmp_path: Path) -> None:
         ]
     ):
         command, call = tmp_path / f"{step} command", tmp_path / f"{step} call"
-        printed = answer("update", files / "run", events, "--state", state["command"], "-o", command, *arguments)
+        files_and_place = ("--state", state["command"], "-o", command, "--device", "cpu")
+        printed = answer("update", files / "run", events, *files_and_place, *arguments)
         updated = ev.update(run, events, state["call"], **options)
         ev.write(call, updated.embeddings)
         assert_same_tables(command, call)
@@ -300,8 +301,9 @@ def test_update_and_forget(files: Path, tmp_path: Path) -> None:
     events = pl.read_parquet(files / "history.parquet").filter(pl.col("customer") == "c07")
     events.write_parquet(tmp_path / "c07.parquet")
     printed = answer(
-        "update", files / "run", tmp_path / "c07.parquet", "--state", state["command"], "-o", tmp_path / "command"
-    )
+        "update", files / "run", tmp_path / "c07.parquet", "--state", state["command"], "-o", tmp_path / "command",
+        "--device", "cpu",
+    )  # fmt: skip
     updated = ev.update(run, tmp_path / "c07.parquet", state["call"])
     ev.write(tmp_path / "call", updated.embeddings)
     assert printed["new"] == updated.new == 1
@@ -408,7 +410,8 @@ def test_evaluate_labels_at_several_times(files: Path, tmp_path: Path, monkeypat
         tmp_path / "z.parquet",
         tmp_path / "labels.csv",
     )
-    printed = answer("embed", files / "run", events, "--cutoffs", table, "--cutoff-column", "month", "-o", z)
+    cutoffs = ("--cutoffs", table, "--cutoff-column", "month")
+    printed = answer("embed", files / "run", events, *cutoffs, "-o", z, "--device", "cpu")
     assert (printed["entities"], printed["rows"]) == (60, 180)
     python = run.embed(events, cutoffs=table, cutoff_column="month")
     ev.write(tmp_path / "python.parquet", python)

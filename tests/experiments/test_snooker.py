@@ -118,7 +118,8 @@ def test_a_network_is_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert not np.array_equal(first.test, first.choosing)
     assert first.curve.shape == (snooker_networks.CONTEXTS, len(snooker_networks.TIMES))
     assert first.use == again.use
-    assert (first.training["steps"], first.training["device"]) == (1, "cpu")
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+    assert (first.training["steps"], first.training["device"]) == (1, device)
     with pytest.raises(TypeError):
         snooker_networks.outcome(Arm("metacde", "positions", 0, 64, seed=1), True, tmp_path)
 

@@ -170,7 +170,7 @@ def without_ids(page: str) -> str:
 def test_the_command_writes_the_page_of_the_call(files: Path) -> None:
     output = files / "new" / "page.html"
     inputs = ("--events", files / "events.parquet", "--labels", files / "people.parquet", "--label", "likes")
-    printed = answer("report", files / "run", *inputs, "--models", "knn", "-o", output)
+    printed = answer("report", files / "run", *inputs, "--models", "knn", "-o", output, "--device", "cpu")
     page = ev.report(
         ev.load(files / "run"), files / "events.parquet", labels=files / "people.parquet", label="likes", models=["knn"]
     )

@@ -5,16 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 import torch
 
 import eventvec as ev
 import make
+from commands import answer, customer_labels, purchases
 from eventvec.scan import routing
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 LENGTHS = [3, 0, 17, 1, 30, 30, 8]
+
+
+class Killed(Exception):
+    pass
+
+
+def kill(record: dict[str, Any]) -> None:
+    if record["step"] == 5 and record["validation"] is None:
+        raise Killed
 
 
 @pytest.fixture
@@ -69,13 +80,6 @@ def test_methods_train_on_a_gpu_and_embed_as_on_the_cpu(name: str) -> None:
 
 
 def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path) -> None:
-    class Killed(Exception):
-        pass
-
-    def kill(record: dict[str, Any]) -> None:
-        if record["step"] == 5 and record["validation"] is None:
-            raise Killed
-
     def method() -> ev.methods.CoLES:
         torch.manual_seed(0)
         return ev.methods.CoLES(make.encoder("gru", dim=16), ev.views.RandomSlices(shortest=5, longest=20)).to("cuda")
@@ -88,6 +92,49 @@ def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path) -> None:
     ev.fit(resumed, data, out=tmp_path / "run", resume=True, **settings)  # type: ignore[arg-type]
     for expected, actual in zip(uninterrupted.parameters(), resumed.parameters(), strict=True):
         assert torch.allclose(actual, expected, atol=1e-6)
+
+
+def test_commands_take_the_gpu_in_float32_and_predict_as_the_cpu(tmp_path: Path) -> None:
+    """Device and precision are `auto`, and a GRU of 256 is large enough for bfloat16 on some CPUs."""
+    names, run, events = [f"c{i:02}" for i in range(80)], tmp_path / "run", tmp_path / "events.parquet"
+    purchases(names, 20).write_parquet(events)
+    customer_labels(names).write_parquet(tmp_path / "labels.parquet")
+    fit = [
+        "fit", "--events", events, "--key", "customer", "--time", "when", "--static", tmp_path / "labels.parquet",
+        "--method", "supervised", "--set", "method.label=likes", "--set", "encoder.dim=256", "--epochs", "2",
+        "--out", run,
+    ]  # fmt: skip
+    trained = answer(*fit)
+    assert ev.load(run).config["fit"]["precision"] == "float32"
+    assert answer(*fit, "--resume") == trained
+    for command, columns in (("embed", ["embedding"]), ("predict", ["p_false", "p_true"])):
+        tables = []
+        for device in ("auto", "cuda", "cpu"):
+            answer(command, run, events, "-o", tmp_path / f"{device}.parquet", "--device", device)
+            tables.append(pl.read_parquet(tmp_path / f"{device}.parquet").sort("customer"))
+        for column in columns:
+            values = [torch.tensor(table[column].to_list()) for table in tables]
+            assert torch.equal(values[0], values[1])
+            torch.testing.assert_close(values[1], values[2], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_gpu_keeps_the_precision_of_a_run_that_a_cpu_began_and_refuses_its_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str
+) -> None:
+    monkeypatch.setattr("eventvec.precision.cpu_has_bfloat16", lambda *_: precision == "bfloat16")
+    config = {"method": {"name": "ocp"}, "encoder": {"name": "gru", "dim": 256}}
+    data, settings = make.dataset([40] * 16), {"epochs": 2, "batch_size": 4, "validation": 0}
+    for every in (100, 1):
+        settings |= {"out": tmp_path / f"{every}", "checkpoint_every": every}
+        with pytest.raises(Killed):
+            ev.fit(config, data, device="cpu", progress=kill, **settings)  # type: ignore[arg-type]
+        if every == 100:
+            run = ev.fit(config, data, device="cuda", resume=True, **settings)  # type: ignore[arg-type]
+            assert (run.config["fit"]["precision"], run.stopped) == (precision, "epochs")
+            continue
+        with pytest.raises(ev.CheckpointError, match=r"written on a device that is no GPU, .* resume with device cpu"):
+            ev.fit(config, data, device="cuda", resume=True, **settings)  # type: ignore[arg-type]
 
 
 def test_bfloat16_and_views_on_the_device() -> None:

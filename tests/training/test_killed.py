@@ -182,3 +182,14 @@ def test_a_damaged_checkpoint_is_refused_and_stays(
     with pytest.raises(CheckpointError, match=f"checkpoint.safetensors is damaged: .*{message}"):
         ev.fit(coles(data), data, out=tmp_path / "run", resume=True, **settings)
     assert path.read_bytes() == damaged
+
+
+def test_a_checkpoint_of_a_gpu_is_refused_elsewhere(data: ev.Dataset, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"epochs": 2, "batch_size": 12, "checkpoint_every": 1}
+    with pytest.raises(Interrupted):
+        ev.fit(coles(data), data, out=tmp_path / "run", progress=interrupt_after(3), **settings)
+    path = tmp_path / "run" / "checkpoint.safetensors"
+    tensors, texts = read_tensors(path)
+    write_tensors(path, {**tensors, "cuda_rng": tensors["rng"][:16]}, texts)
+    with pytest.raises(CheckpointError, match=r"was written on a GPU, .* cpu cannot continue; resume with device cuda"):
+        ev.fit(coles(data), data, out=tmp_path / "run", resume=True, **settings)

@@ -260,7 +260,7 @@ def failing(rank: int, other: int, port: int, folder: Path) -> None:
 
     state.Training.step = failing_step
     arguments = ["--events", str(folder / "events.parquet"), "--key", "card", "--time", "day", "--categorical", "code"]
-    arguments += ["--out", str(folder / "run"), "--set", "fit.batch_size=16"]
+    arguments += ["--out", str(folder / "run"), "--set", "fit.batch_size=16", "--device", "cpu"]
     command(rank, port, folder, "fit", *arguments)
 
 
@@ -303,6 +303,7 @@ def test_torchrun_trains_the_run_that_one_process_does(tmp_path: Path) -> None:
     events().write_parquet(tmp_path / "events.parquet")
     common = ["--events", str(tmp_path / "events.parquet"), "--key", "card", "--time", "day", "--categorical", "code"]
     common += ["--method", "coles", "--epochs", "2", "--set", "fit.batch_size=16", "--set", "encoder.dim=8"]
+    common += ["--device", "cpu"]
     done = torchrun(2, "fit", *common, "--store", str(tmp_path / "store"), "--out", str(tmp_path / "two"), "--json")
     assert json.loads(done.stdout)["steps"] == 4  # printed once
     data = ev.read(tmp_path / "events.parquet", key="card", time="day", categorical=["code"])
@@ -322,7 +323,8 @@ def test_two_processes_are_refused_once(tmp_path: Path) -> None:
     events().write_parquet(tmp_path / "events.parquet")
     train(tmp_path / "two")
     roles = ("--events", str(tmp_path / "events.parquet"), "--key", "card", "--time", "day", "--categorical", "code")
-    again = printed_by_two(refused, tmp_path, ("fit", *roles, "--epochs", "2", "--out", str(tmp_path / "two")))
+    fit = ("fit", *roles, "--epochs", "2", "--device", "cpu", "--out", str(tmp_path / "two"))
+    again = printed_by_two(refused, tmp_path, fit)
     assert "".join(again).count("holds a run already") == 1
     wrong = printed_by_two(refused, tmp_path, ("embed", str(tmp_path / "two"), "events.parquet", "-o", "z.parquet"))
     assert "".join(wrong).count("only fit can use") == 1

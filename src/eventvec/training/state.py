@@ -13,7 +13,7 @@ from pydantic import BaseModel, FiniteFloat, NonNegativeInt
 from torch import Tensor, nn
 
 from eventvec import distributed
-from eventvec.errors import DataError
+from eventvec.errors import CheckpointError, DataError
 from eventvec.methods.declarations import Method, declared
 from eventvec.precision import matmul_precision
 from eventvec.runs import Record, run_files
@@ -181,6 +181,12 @@ class Training:
     def restore(self, path: Path) -> None:
         """Restore the state from a file that `save` wrote."""
         tensors, texts = run_files.read_tensors(path)
+        if ("cuda_rng" in tensors) != (self.rng.device.type == "cuda"):
+            there, name = ("a GPU", "cuda") if "cuda_rng" in tensors else ("a device that is no GPU", "cpu")
+            raise CheckpointError(
+                f"{path} was written on {there}, whose random numbers {self.rng.device.type} cannot continue; resume "
+                f"with device {name}, or begin the run again in a new folder"
+            )
         with refusing_damage(path, "; begin the run again in a new folder"):
             for name, value in _Counts.model_validate_json(texts["counts"]).model_dump().items():
                 setattr(self, name, value)
