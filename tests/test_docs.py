@@ -227,7 +227,8 @@ def test_the_page_of_methods_names_each_encoder_sampler_and_loss() -> None:
 def test_the_pages_by_question_name_methods_that_exist() -> None:
     from eventvec.methods import METHODS
 
-    table = re.search(r"^\| question .*\n\|[ |:-]+\n((?:\|.*\n)+)", text("docs/concepts/methods.md"), flags=re.MULTILINE)
+    page = text("docs/concepts/methods.md")
+    table = re.search(r"^\| question .*\n\|[ |:-]+\n((?:\|.*\n)+)", page, flags=re.MULTILINE)
     assert table is not None
     assert [name for name in re.findall(r"`(\w+)`", table[1]) if name not in METHODS] == []
 
