@@ -26,7 +26,20 @@ def test_the_commands_of_the_tutorial_run_in_its_order(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize(
-    "page", ["who", "next", "progress", "value", "words", "experts", "columns", "privacy", "report"]
+    "page",
+    [
+        "who",
+        "next",
+        "progress",
+        "value",
+        "words",
+        "experts",
+        "columns",
+        "privacy",
+        "report",
+        "compare-runs",
+        "snapshots",
+    ],
 )
 def test_the_commands_of_a_page_run_in_its_order(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if page == "words":

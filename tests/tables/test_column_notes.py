@@ -90,6 +90,9 @@ def test_amounts_beside_several_currencies_are_told() -> None:
     (note,) = notes(frame(trx_ccy=ccy, age=rng.random(N)), ["shop", "trx_ccy"], ["paid", "age"])
     assert note.startswith("'paid' may be in several currencies, by column 'trx_ccy', and one scale is fitted to all; ")
     assert notes(frame(trx_ccy=ccy, age=rng.random(N)), ["shop", "trx_ccy"], ["age"]) == []  # no amount
+    converted = frame(trx_ccy=ccy, paid_eur=rng.random(N), paid_gbp=rng.random(N))
+    (note,) = notes(converted, ["shop", "trx_ccy"], ["paid_eur", "paid_gbp"])
+    assert note.startswith("'paid_gbp' may be in several currencies")
     assert notes(frame(side=ccy), ["shop", "side"], ["paid"]) == []  # no currency by its name
     assert notes(frame(currency=rng.choice(["euro", "yen"], N)), ["shop", "currency"], ["paid"]) == []
 

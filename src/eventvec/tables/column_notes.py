@@ -139,16 +139,24 @@ def _agree(one: Array, other: Array, field: Field) -> bool:
 
 
 def _currencies(fields: Sequence[Field]) -> list[str]:
-    """Return a sentence on the amounts beside a column of several currencies, which has three characters per value."""
-    kinds = [each.name for each in fields if isinstance(each, Categorical) and _is_currency(each)]
+    """Return a sentence on the amounts beside a column of several currencies, which has three characters per value.
+
+    An amount whose name has one of these currencies, such as `paid_eur`, is in that one.
+    """
+    kinds = [each for each in fields if isinstance(each, Categorical) and _is_currency(each)]
+    currencies = {value.lower() for each in kinds for value in each.values}
     amounts = [
-        each.name for each in fields if isinstance(each, Numeric) and any(map(MONEY.fullmatch, words_of(each.name)))
+        each.name
+        for each in fields
+        if isinstance(each, Numeric)
+        and any(map(MONEY.fullmatch, words_of(each.name)))
+        and currencies.isdisjoint(words_of(each.name))
     ]
     if not kinds or not amounts:
         return []
     return [
-        f"{listed(map(shown, amounts))} may be in several currencies, by column {shown(kinds[0])}, and one scale is "
-        "fitted to all; convert them to one currency, or let the encoder read numbers by category "
+        f"{listed(map(shown, amounts))} may be in several currencies, by column {shown(kinds[0].name)}, and one scale "
+        "is fitted to all; convert them to one currency, or let the encoder read numbers by category "
         "(--set encoder.events.bins=true --set encoder.events.mixing=64)"
     ]
 
