@@ -108,7 +108,7 @@ def main() -> None:
         values = {**result, **ratios}
         rows.append({"aircraft": size, "way": way, **{name: values.get(name) for name in columns}})
     about = {"versions": versions, "threads": 1}
-    show("features beside tsfresh and featuretools", rows, {**about, "small": parsed.small}, parsed.json)
+    show("features of eventvec, tsfresh and featuretools", rows, {**about, "small": parsed.small}, parsed.json)
 
 
 if __name__ == "__main__":

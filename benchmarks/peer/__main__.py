@@ -36,7 +36,7 @@ def main() -> None:
         rows = [row for name in names for row in TABLES[name](bench)]
     seconds = round(time.perf_counter() - start)
     about = {"cores": os.cpu_count(), "theirs": versions, "small": parsed.small, "seconds": seconds}
-    measure.show("eventvec beside pytorch-lifestream", rows, about, parsed.json)
+    measure.show("eventvec and pytorch-lifestream", rows, about, parsed.json)
 
 
 if __name__ == "__main__":

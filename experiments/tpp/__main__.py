@@ -50,7 +50,7 @@ def describe(small: bool, keep: Path) -> list[Row]:
 
 
 def table3(small: bool, keep: Path) -> list[Row]:
-    """Tables 3 and 4: what can be computed of the quality of descriptions without a judge, beside the judges."""
+    """Tables 3 and 4: what can be computed of the quality of descriptions without a judge, and the judges' scores."""
     return [row for name in SETS for row in quality(benchmark(name, sequences=60 if small else SEQUENCES))]
 
 
@@ -92,7 +92,7 @@ def choose(small: bool, keep: Path) -> list[Row]:
 
 
 def table6(small: bool, keep: Path) -> list[Row]:
-    """Tables 6, 13 and 14: tuned models on each set, beside readers without training."""
+    """Tables 6, 13 and 14: tuned models on each set, and readers without training."""
     return [row for data in (SETS if not small else (BADGES,)) for row in _compared(data, small, keep)]
 
 
@@ -132,7 +132,7 @@ def table12(small: bool, keep: Path) -> list[Row]:
 
 
 def pairs(small: bool, keep: Path) -> list[Row]:
-    """The GRU beside a frozen MiniLM, trained on more pairs of the same source; the test part is the same."""
+    """The GRU with a frozen MiniLM, trained on more pairs of the same source; the test part is the same."""
     arms = _few(more_pairs(BADGES), small)
     data = problem(BADGES, small)
     rows = _rows(data, arms, small, keep, {}, bag=_better_bag(readers(data)))
@@ -250,7 +250,7 @@ def _ablated(data: str, options: tuple[Mapping[str, str], ...], small: bool, kee
 
 
 def _paper(table: Mapping[tuple[str, str], Score], data: str) -> dict[str, Score]:
-    """Return the published scores beside which ours stand."""
+    """Return the published scores, with which ours are compared."""
     return {name: table[OURS[data], row] for name, row in NAMES.items() if data in OURS}
 
 
@@ -299,7 +299,7 @@ def _rows(
 
 
 def _reader(of: Benchmark, reader: str, scores: tuple[Scored, Scored]) -> Row:
-    """Return the columns of scores on a set beside chance."""
+    """Return the columns of scores on a set, and chance."""
     n = len(of.split.test)
     chance = float((1 / np.arange(1, n + 1)).mean())
     return {

@@ -16,7 +16,7 @@ STAYS = "physionet2012"
 EPOCHS = {BADGES: 3, EARTHQUAKES: 10, STAYS: 2, MIXED: 3}
 """The passes of a language model over each set, about five minutes on a core."""
 GRU_EPOCHS, PAPER_EPOCHS = 30, 25
-SERIALISED, TPP, LLAMA, TOWERS = "serialised, MiniLM", "TPP, MiniLM", "TPP, stories15M", "GRU beside frozen MiniLM"
+SERIALISED, TPP, LLAMA, TOWERS = "serialised, MiniLM", "TPP, MiniLM", "TPP, stories15M", "GRU with frozen MiniLM"
 LATE = "late interaction"
 RATES = {SERIALISED: 2e-3, TPP: 2e-3, LLAMA: 2e-3, TOWERS: 3e-3, LATE: 1e-3}
 STATE = 64
@@ -49,7 +49,7 @@ def competing(data: str) -> dict[str, Arm]:
 
     Example:
         >>> list(competing("usgs_earthquakes"))
-        ['TPP, MiniLM', 'GRU beside frozen MiniLM', 'late interaction']
+        ['TPP, MiniLM', 'GRU with frozen MiniLM', 'late interaction']
     """
     models = tuned(data)
     return {TPP: models[TPP], TOWERS: models[TOWERS], LATE: replace(models[TOWERS], late=True, lr=RATES[LATE])}
@@ -97,7 +97,7 @@ def told_counterfeits(data: str) -> dict[str, Arm]:
 
     Example:
         >>> list(told_counterfeits("usgs_earthquakes"))[-1]
-        'GRU beside frozen MiniLM, gaps as negatives'
+        'GRU with frozen MiniLM, gaps as negatives'
     """
     towers = tuned(data)[TOWERS]
     arms = {**ablations(data, {"reads": "time"}, {"reads": "text"}), TOWERS: towers, LATE: competing(data)[LATE]}
@@ -115,7 +115,7 @@ def more_pairs(data: str) -> dict[str, Arm]:
 
     Example:
         >>> list(more_pairs("stackoverflow_badges"))
-        ['GRU beside frozen MiniLM', 'GRU beside frozen MiniLM, all sequences']
+        ['GRU with frozen MiniLM', 'GRU with frozen MiniLM, all sequences']
     """
     towers = tuned(data)[TOWERS]
     return {TOWERS: towers, f"{TOWERS}{MORE}": replace(towers, data=f"{data}{MORE}")}

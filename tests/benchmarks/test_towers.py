@@ -13,6 +13,6 @@ import pytest
 def test_histories_are_embedded_by_all_towers(small: Callable[..., list[dict[str, Any]]]) -> None:
     rows = small("towers")
     assert [row["encoder"].split(",")[0] for row in rows] == [
-        "sentence-transformers", "serialised", "TPP", "GRU beside frozen MiniLM",
+        "sentence-transformers", "serialised", "TPP", "GRU with frozen MiniLM",
     ]  # fmt: skip
     assert all(row["least"] <= row["times as fast as the peer"] <= row["most"] for row in rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import re
 import shutil
@@ -299,6 +300,18 @@ def test_a_dry_run_shows_static_columns(folder: Path) -> None:
     assert "likes" not in kinds
 
 
+def test_a_dry_run_says_which_static_columns_are_inputs(folder: Path) -> None:
+    arguments = ("fit", "--events", folder / "events.parquet", "--key", "customer", "--time", "when", "--dry-run")
+    kinds = ("--set", "data.static_columns.likes=categorical", "--set", "data.static_columns.shop=numeric")
+    static = ("--static", folder / "labels.parquet", *kinds)
+    learned = ("--method", "supervised", "--set", "method.label=likes")
+    assert answer(*arguments, *static)["notes"][-1].startswith("static columns: 'likes', 'shop' not read, because")
+    unread = answer(*arguments, *static, *learned)["notes"][-1]
+    assert unread.startswith("static columns: 'likes' learned from, 'shop' not read, because")
+    read = answer(*arguments, *static, *learned, "--set", 'method.static_inputs=["shop"]')["notes"][-1]
+    assert read == "static columns: 'shop' inputs of the model, 'likes' learned from"
+
+
 FIT = ("fit", "--events", "{e}", "--key", "customer", "--time", "when")
 ROLES = ("--key", "customer", "--time", "when")
 EVALUATE = ("evaluate", "{z}", "{l}", "--label", "likes", "--no-label-time")
@@ -420,6 +433,11 @@ def test_doctor_shows_versions_and_devices() -> None:
     }
     assert extras == EXTRAS
     assert {f"extra {extra}" for extra in extras} <= shown.keys()
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    shown = invoke("--version")
+    assert (shown.exit_code, shown.stdout) == (0, f"eventvec {importlib.metadata.version('eventvec')}\n")
 
 
 @pytest.mark.parametrize("command", [info.name or info.callback.__name__ for info in app.registered_commands])

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
-from eventvec import interrupts
+from eventvec import interrupts, runs
 from eventvec.cli import terminal
 from eventvec.cli.arguments import HEADINGS, Command, Commands
 from eventvec.cli.parameters import WRITTEN, not_empty
@@ -28,6 +28,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"eventvec {runs.versions()['eventvec']}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version_: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version, and stop.")
+    ] = False,
+) -> None:
+    """Take the options of the application itself."""
+
+
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a file that eventvec did not write, too.")]
 Output = Annotated[str, typer.Option("--output", "-o", callback=not_empty, help=WRITTEN)]

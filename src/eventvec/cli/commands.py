@@ -160,9 +160,9 @@ def fit(
         raise ConfigError("name the run folder to write: --out FOLDER")
     from eventvec import distributed
     from eventvec.embedding import choose_device
-    from eventvec.methods.declarations import declared
+    from eventvec.methods.declarations import declared, static_notes, static_roles
     from eventvec.parts import load_installed
-    from eventvec.training.setup import parent_run, settings
+    from eventvec.training.setup import parent_run, set_up, settings
 
     place = choose_device(device)
     load_installed()
@@ -175,8 +175,11 @@ def fit(
     with bar("reading"):
         data = to_learn(tables_.pop("data"), training_options.seed, parent.schema if parent else None)
     if dry_run:
-        complete = settings(data.sequences, tables_, parent)
-        terminal.describe(data, {"data": dict(data.origin.options), **complete}, json_)
+        complete, roles = settings(data.sequences, tables_, parent), list[str]()
+        if data.schema.static:
+            method_, _ = set_up(data, tables_, parent)
+            roles = [*static_notes(method_, data.schema)] or [static_roles(method_, data.schema)]
+        terminal.describe(data, {"data": dict(data.origin.options), **complete}, roles, json_)
         return
     terminal.notes(data.notes)
     described = {"data": dict(data.origin.options), **settings(data.sequences, tables_, parent)} if mlflow else {}

@@ -103,14 +103,14 @@ def show(values: Mapping[str, Any], json_: bool) -> None:
     answer(values, drawn, json_)
 
 
-def describe(data: Dataset, settings: Mapping[str, Any], json_: bool) -> None:
-    """Print the columns of a data set and the settings of a training run."""
+def describe(data: Dataset, settings: Mapping[str, Any], remarks: Iterable[str], json_: bool) -> None:
+    """Print the columns of a data set, the settings of a training run, and the notes about both."""
     from eventvec.answers.printing import table
 
-    rows = tables.describe(data)
+    rows, remarks = tables.describe(data), (*data.notes, *remarks)
     if json_:
-        typer.echo(json.dumps({"columns": rows, "notes": data.notes, "config": settings}, default=str))
+        typer.echo(json.dumps({"columns": rows, "notes": remarks, "config": settings}, default=str))
         return
     texts = [{name: f"{cell:.4g}" if isinstance(cell, float) else cell for name, cell in row.items()} for row in rows]
     out.print(repr(data), table(texts), Text(tomli_w.dumps(settings)), sep="\n")
-    notes(data.notes)
+    notes(remarks)

@@ -156,25 +156,32 @@ def suggested_slices(x: Sequences) -> Suggestion:
     return {"method": {"views": {"name": "random_slices", "shortest": shortest, "longest": longest}}}
 
 
-def static_notes(method: Method | nn.Module, schema: Schema) -> tuple[str, ...]:
-    """Return a sentence that says which static columns are inputs of the model, if the method leaves out any.
+def static_roles(method: Method | nn.Module, schema: Schema) -> str:
+    """Return a sentence that says for each static column whether it is an input of the model, learned from or not read.
 
     Example:
         >>> from eventvec.encoders import GRU, EventEncoder
         >>> from eventvec.methods import ocp
         >>> schema = Schema("id", "day", "date", static=(Numeric("age"),))
-        >>> static_notes(ocp(GRU(EventEncoder(schema), dim=2)), schema)[0][:32]
-        "static columns: 'age' not read, "
+        >>> static_roles(ocp(GRU(EventEncoder(schema), dim=2)), schema)
+        "static columns: 'age' not read"
     """
     told, names = declared(method), [field.name for field in schema.static]
-    unread = [name for name in names if name not in (*told.static_columns, *told.static_inputs)]
-    if not unread:
-        return ()
     inputs = [name for name in names if name in told.static_inputs]
     learned = [name for name in names if name in told.static_columns and name not in inputs]
+    unread = [name for name in names if name not in (*inputs, *learned)]
     roles = {"inputs of the model": inputs, "learned from": learned, "not read": unread}
-    told_of = ", ".join(f"{listed(map(shown, group))} {role}" for role, group in roles.items() if group)
+    return "static columns: " + ", ".join(
+        f"{listed(map(shown, group))} {role}" for role, group in roles.items() if group
+    )
+
+
+def static_notes(method: Method | nn.Module, schema: Schema) -> tuple[str, ...]:
+    """Return the sentence of `static_roles` with a remedy, if the method leaves out any static column."""
+    told = declared(method)
+    if {field.name for field in schema.static} <= {*told.static_columns, *told.static_inputs}:
+        return ()
     remedy = (
         "fine_tune reads those that are named in static_inputs= (--set method.static_inputs=… with --method supervised)"
     )
-    return (f"static columns: {told_of}, because the encoder reads events only; {remedy}",)
+    return (f"{static_roles(method, schema)}, because the encoder reads events only; {remedy}",)

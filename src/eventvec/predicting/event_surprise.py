@@ -30,11 +30,11 @@ def surprise(run: Run, events: Dataset | Tabular, *, progress: Progress | None =
     The surprise of a field is its negative log likelihood, in nats, given the events before it: 0 for a value that was
     certain, 4.6 for one with a probability of 1 %. A number counts as its quantile bin. `surprise_gap` is that of the
     time since the previous event, which has a density, so it can be negative. `surprise` is the sum of all parts.
-    The first event of a history has no surprise: its row has nulls.
 
-    Rows are in the order of the entities and, for each, in that of its events. Each event is judged by those before it
-    alone, so later events and other entities do not change the result. If histories are cut at several times of an
-    entity, its events are repeated for each time, which follows the key.
+    Rows are in the order of the entities and, for each, in that of its events. The first event of a history has no
+    surprise: these rows have nulls and come last. Each event is judged by those before it alone, so later events and
+    other entities do not change the result. If histories are cut at several times of an entity, its events are repeated
+    for each time, which follows the key.
 
     Relations: `predict` gives one row per entity, for runs that learned labels.
 
@@ -59,7 +59,7 @@ def surprise(run: Run, events: Dataset | Tabular, *, progress: Progress | None =
         >>> run = ev.fit("next_event", ev.read(events, key="card", time="day", numeric=["paid"]), epochs=1)
         >>> table = ev.surprise(run, events)
         >>> table.column_names, table["surprise"].is_null().to_pylist()
-        (['card', 'day', 'surprise', 'surprise_paid', 'surprise_gap'], [True, False, True, False])
+        (['card', 'day', 'surprise', 'surprise_paid', 'surprise_gap'], [False, False, True, True])
     """
     check_run(run)
     method = run.method
@@ -79,7 +79,8 @@ def surprise(run: Run, events: Dataset | Tabular, *, progress: Progress | None =
         )
     times = to_arrow(data.schema, x.values("time").numpy(), torch.zeros(x.total, dtype=torch.bool).numpy())
     columns = {name: pa.array(values.numpy(), mask=first) for name, values in named.items()}
-    return keyed_table(run, data, x.rows().numpy(), {data.schema.time: times, **columns})
+    table = keyed_table(run, data, x.rows().numpy(), {data.schema.time: times, **columns})
+    return table.take(pa.array(first.argsort(kind="stable")))
 
 
 def _parts(method: NextEvent, x: Sequences, progress: Progress | None) -> Tensor:
