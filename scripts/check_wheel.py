@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 REQUIRED = ["eventvec/py.typed", "eventvec/data/flights.parquet", "eventvec/data/aircraft.parquet"]
 LARGEST = 10e6  # bytes
-NOT_IN_SOURCE = {".gitignore", ".pre-commit-config.yaml"}
+NOT_IN_SOURCE = {".gitattributes", ".gitignore", ".pre-commit-config.yaml"}
 FLIGHTS = "from eventvec import datasets; print(repr(datasets.flights()[0]))"
 
 
