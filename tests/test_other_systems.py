@@ -1,4 +1,4 @@
-"""Where modules and functions of POSIX are missing, as on Windows, the package is imported, trains, and keeps its files."""
+"""Where modules and functions of POSIX are missing, as on Windows, the package is imported, trains and keeps files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import {libraries}
 POSIX = {{
     os: "fork forkpty getuid geteuid getgid getpgid setsid sysconf uname statvfs chown mkfifo nice posix_spawn "
         "sched_getaffinity getloadavg killpg O_NOFOLLOW O_DIRECTORY O_CLOEXEC pread pwrite register_at_fork",
-    signal: "SIGALRM SIGHUP SIGKILL SIGCHLD SIGPIPE SIGUSR1 SIGUSR2 setitimer alarm pthread_sigmask pthread_kill sigwait",
+    signal: "SIGALRM SIGHUP SIGKILL SIGCHLD SIGPIPE SIGUSR1 SIGUSR2 setitimer alarm pthread_sigmask sigwait",
 }}
 for module, names in POSIX.items():
     for name in names.split():
