@@ -85,6 +85,8 @@ def polars_series(name: str, column: pa.ChunkedArray) -> pl.Series:
         column = column.cast(pa.timestamp(kind.unit, "UTC"))  # polars does not know every zone that Arrow holds
     if pa.types.is_decimal256(kind):
         column = column.cast(pa.float64())
+    if kind == pa.uuid():  # polars 1 does not know it
+        column = pa.chunked_array([part.storage for part in column.chunks], kind.storage_type).cast(pa.large_binary())
     try:
         return pl.Series(name, column)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException) as error:
