@@ -42,7 +42,7 @@ lint: $(VENV)/.dev  ## check style, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-wheel: $(VENV)/.dev  ## build the wheel, install it into an empty environment, and run it and the README's Python
+wheel: $(VENV)/.dev  ## build and check both archives, and run the wheel and the README's Python in an empty environment
 	$(BIN)/python scripts/check_wheel.py
 
 check: lint test wheel  ## what the continuous integration runs

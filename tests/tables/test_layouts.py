@@ -56,6 +56,21 @@ def test_columns_of_all_layouts_are_read_as_their_values(name: str, column: pa.A
     assert fingerprint(**{name: column}) == fingerprint()
 
 
+@pytest.mark.parametrize("make", [pa.list_, pa.large_list])
+def test_lists_of_views_become_lists_of_texts_and_other_lists_stay(make: Any) -> None:
+    members = [("shop", pa.string_view()), ("n", pa.int8())]
+    column = pa.array([[{"shop": "a", "n": 1}], None, []], make(pa.struct(members)))
+    table = plain(
+        pa.table({"texts": pa.array([["a"], [], None], make(pa.string_view())), "parts": column}), "the table"
+    )
+    assert table.schema.types == [
+        make(pa.large_string()),
+        make(pa.struct([("shop", pa.large_string()), ("n", pa.int8())])),
+    ]
+    assert table.to_pydict() == {"texts": [["a"], [], None], "parts": [[{"shop": "a", "n": 1}], None, []]}
+    assert plain_type(make(pa.decimal32(5, 2))) == make(pa.decimal32(5, 2))
+
+
 def test_null_in_a_dictionary_is_a_missing_value():
     for name, values in (("card", ["a", None]), ("card", [7, None]), ("at", [7, None]), ("at", ["2020-01-01", None])):
         assert f"column '{name}' has 1 missing value (first at row 1)" in refusal(
@@ -93,7 +108,6 @@ def test_damaged_columns_are_refused(name: str, column: pa.Array):
 def test_types_of_nested_layouts():
     assert plain_type(pa.dictionary(pa.int8(), pa.string_view())) == pa.dictionary(pa.int8(), pa.large_string())
     assert plain_type(pa.run_end_encoded(pa.int32(), pa.binary_view())) == pa.large_binary()
-    assert plain_type(pa.list_(pa.string_view())) == pa.list_(pa.string_view())
     ends = pa.RunEndEncodedArray.from_arrays([2], ["a"])
     table = pa.table({"x": pa.chunked_array([ends, ends]), "y": pa.array([b"b"] * 4, pa.binary_view())})
     assert plain(table, "the table").to_pydict() == {"x": ["a"] * 4, "y": [b"b"] * 4}

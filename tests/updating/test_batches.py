@@ -277,7 +277,7 @@ def test_the_state_holds_all_sums_that_can_be_embedded(tmp_path: Path) -> None:
     x = ev.read(events, schema=run.schema).sequences
     run = replace(run, beside=fitted_beside(run.schema, sizes_beside(run.schema, ["timing", "aggregates"], 64), x))
     ev.update(run, events, tmp_path / "state")
-    for numbers in ([3e38] * 2, [3e38] * 5, [-3e38] * 9):
+    for numbers in ([9e37] * 2, [9e37] * 5, [-9e37] * 9):  # log1p of torch 2.6 is infinite beyond 1e38
         batch = extreme(numbers)
         events = pl.concat([events, batch])
         updated = ev.update(run, batch, tmp_path / "state", batch_id=str(numbers))

@@ -22,7 +22,17 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
         return plain_type(kind.value_type)
     if types.is_dictionary(kind):
         return pa.dictionary(kind.index_type, plain_type(kind.value_type), kind.ordered)
+    if types.is_list(kind) or types.is_large_list(kind):  # Arrow 21 cannot take rows of lists of views
+        make = pa.list_ if types.is_list(kind) else pa.large_list
+        return make(kind.value_field.with_type(_without_views(kind.value_type)))
     return kind
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    """Return the type of a list's elements with plain texts and bytes, also in the members of a structure."""
+    if pa.types.is_struct(kind):
+        return pa.struct([part.with_type(_without_views(part.type)) for part in kind])
+    return plain_type(kind) if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind) else kind
 
 
 def plain(table: pa.Table, where: str) -> pa.Table:
@@ -75,6 +85,8 @@ def polars_series(name: str, column: pa.ChunkedArray) -> pl.Series:
         column = column.cast(pa.timestamp(kind.unit, "UTC"))  # polars does not know every zone that Arrow holds
     if pa.types.is_decimal256(kind):
         column = column.cast(pa.float64())
+    if kind == pa.uuid():  # polars 1 does not know it
+        column = pa.chunked_array([part.storage for part in column.chunks], kind.storage_type).cast(pa.large_binary())
     try:
         return pl.Series(name, column)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException) as error:

@@ -14,9 +14,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 def bar(name: str, shown: bool = True) -> Iterator[Callable[..., None]]:
     """Yield a function of (done, total, text) that moves a progress bar on standard error."""
     console = Console(stderr=True)
+    if not shown or not (console.is_terminal or console.is_jupyter):  # a disabled bar of rich 13 prints an empty line
+        yield lambda done, total, text="": None
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("{task.fields[text]}"))
-    disabled = not shown or not (console.is_terminal or console.is_jupyter)
-    with Progress(*columns, console=console, disable=disabled, transient=True) as progress:
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(name, total=None, text="")
         yield lambda done, total, text="": progress.update(task, completed=done, total=total, text=text)
 

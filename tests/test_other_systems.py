@@ -1,0 +1,90 @@
+"""Where modules and functions of POSIX are missing, as on Windows, the package is imported, trains and keeps files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WINDOWS = """
+import os, signal, sys
+import {libraries}
+
+POSIX = {{
+    os: "fork forkpty getuid geteuid getgid getpgid setsid sysconf uname statvfs chown mkfifo nice posix_spawn "
+        "sched_getaffinity getloadavg killpg O_NOFOLLOW O_DIRECTORY O_CLOEXEC pread pwrite register_at_fork",
+    signal: "SIGALRM SIGHUP SIGKILL SIGCHLD SIGPIPE SIGUSR1 SIGUSR2 setitimer alarm pthread_sigmask sigwait",
+}}
+for module, names in POSIX.items():
+    for name in names.split():
+        if hasattr(module, name):
+            delattr(module, name)
+for name in ("fcntl", "resource", "pwd", "grp", "termios", "tty"):
+    sys.modules[name] = None
+sys.platform = "win32"
+sys.argv = ["eventvec"]
+"""
+"""What a program on Windows lacks, after other packages were imported, because these have code for this system."""
+LIBRARIES = (
+    *("asyncio", "concurrent.futures.process", "multiprocessing.resource_tracker", "subprocess", "sqlite3", "shutil"),
+    *("numpy", "torch", "torch.nn.functional", "torch.optim", "polars", "pyarrow.parquet", "pyarrow.dataset"),
+    *("safetensors.torch", "sklearn.linear_model", "sklearn.model_selection", "joblib", "pydantic", "tomli_w"),
+    *("typer.testing", "rich.progress", "rich.table", "rich.console"),
+)
+EVERY_MODULE = """
+import importlib, pkgutil
+import eventvec
+for found in pkgutil.walk_packages(eventvec.__path__, "eventvec."):
+    if not found.name.endswith("__main__"):
+        importlib.import_module(found.name)
+"""
+COMMANDS = """
+from typer.testing import CliRunner
+from eventvec.cli import app
+for words in (["--help"], ["fit", "--help"], ["doctor"]):
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, (words, result.output)
+print(result.output)
+"""
+FILES = """
+import numpy as np
+import polars as pl
+import eventvec as ev
+events = pl.DataFrame({"id": [i % 8 for i in range(160)], "t": range(160), "code": list("abcb" * 40)})
+data = ev.read(events, key="id", time="t", categorical=["code"], numeric=[])
+run = ev.fit("coles", data, epochs=1, dim=8, out="run")
+ev.write("z.parquet", run.embed(data))
+first = ev.update(run, events[:80], "state.db")
+last = ev.update(ev.load("run"), events[80:], "state.db")
+assert np.allclose(last.embeddings.values, ev.read_embeddings("z.parquet").values, atol=1e-4)
+ev.Index.of(last.embeddings).save("cards.index")
+print(ev.search(ev.read_index("cards.index"), key=3, count=2).rows)
+"""
+
+
+def on_windows(code: str, folder: Path) -> str:
+    """Return what a new process prints, in which this system looks like Windows."""
+    program = WINDOWS.format(libraries=", ".join(LIBRARIES)) + code
+    ended = subprocess.run([sys.executable, "-c", program], cwd=folder, check=False, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def test_every_module_is_imported(tmp_path: Path) -> None:
+    on_windows(EVERY_MODULE, tmp_path)
+
+
+def test_help_and_doctor_run(tmp_path: Path) -> None:
+    assert "a model trains here" in on_windows(COMMANDS, tmp_path)
+
+
+def test_files_are_written_read_and_continued(tmp_path: Path) -> None:
+    assert "similarity" in on_windows(FILES, tmp_path)
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".draft")] == []
+
+
+def test_a_module_of_posix_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="fcntl"):
+        on_windows("import fcntl", tmp_path)
