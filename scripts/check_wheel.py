@@ -2,9 +2,10 @@
 
 The wheel is built from the source archive; both stay in `dist`, to be published. ``twine check --strict`` reads their
 metadata and the README. The source archive has all files that git knows, so that the tests can run in it; those of
-links do. The command line and the page about a method of one's own run beside the core's dependencies only, and the
-lines of the README beside those of the extra `demo`. ``python scripts/check_wheel.py`` needs the packages of the extra
-`dev`. If TORCH_INDEX is set, torch is installed from that index.
+links do. The Python and the commands of the README, and the page about a method of one's own, run with the core's
+dependencies only. ``python scripts/check_wheel.py demo`` runs exactly the README's commands instead, those of the
+installation and the demo included, and prints the seconds of each. Both need the packages of the extra `dev`. If
+TORCH_INDEX is set, torch is installed from that index.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import venv
 import zipfile
 from pathlib import Path
@@ -25,16 +27,16 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 REQUIRED = ["eventvec/py.typed", "eventvec/data/flights.parquet", "eventvec/data/aircraft.parquet"]
 LARGEST = 10e6  # bytes
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 NOT_IN_SOURCE = {".gitattributes", ".gitignore", ".pre-commit-config.yaml"}
-FLIGHTS = "from eventvec import datasets; print(repr(datasets.flights()[0]))"
 
 
 def run(*command: str | Path, cwd: Path, **variables: str) -> str:
     """Return the output of a command, with further variables of the environment; exit with its output if it fails."""
     print("$", *command, flush=True)
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-    environment |= variables
     environment["OMP_NUM_THREADS"] = "1"  # as in `make test`: threads wait for one another on a busy machine
+    environment |= variables
     done = subprocess.run([str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True)
     if done.returncode:
         text = shlex.join(map(str, command))
@@ -100,33 +102,53 @@ def empty_environment(folder: Path) -> Path:
 
 
 def use(programs: Path, folder: Path) -> None:
-    """Import the installed package, print its versions, and train and embed on a table, outside the source folder."""
+    """Import the installed package outside the source folder, and print its versions."""
     location = run(programs / "python", "-c", "import eventvec; print(eventvec.__file__)", cwd=folder).strip()
     if not location.startswith(str(programs.parent)):
         raise SystemExit("the imported package is not that of the installed wheel")
-    print(run(programs / "python", "-c", FLIGHTS, cwd=folder).strip())
-    command = programs / "eventvec"
-    json.loads(run(command, "doctor", "--json", cwd=folder))
-    run(command, "demo", "--help", cwd=folder)
-    events = Path(location).parent / "data" / "flights.parquet"
-    table = ("--events", events, "--key", "tailnum", "--time", "time", "--categorical", "origin,dest")
-    run(command, "fit", *table, "--time-budget", "5s", "--out", folder / "run", cwd=folder)
-    run(command, "embed", folder / "run", events, "-o", folder / "z.parquet", cwd=folder)
+    json.loads(run(programs / "eventvec", "doctor", "--json", cwd=folder))
+
+
+def blocks(page: Path, language: str) -> str:
+    """Return the code blocks of a page in a language, one after the other."""
+    return "\n".join(re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL))
 
 
 def run_page(page: Path, programs: Path, folder: Path) -> None:
-    """Run the Python of a page in a new folder."""
-    lines = re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    """Run the Python of a page in a new folder, and then its commands but for the demo, on the files that it wrote."""
     folder.mkdir()
-    (folder / "page.py").write_text("\n".join(lines))
-    run(programs / "python", folder / "page.py", cwd=folder)
+    (folder / "page.py").write_text(blocks(page, "python"))
+    run(programs / "python", "page.py", cwd=folder)
+    for line in blocks(page, "bash").splitlines():
+        if line.startswith("eventvec ") and not line.startswith("eventvec demo"):
+            run(programs / "eventvec", *shlex.split(line, comments=True)[1:], cwd=folder)
 
 
-def main() -> None:
+def run_readme(wheel: Path, folder: Path) -> None:
+    """Run the commands of the README's installation with the wheel, then its Python, and then its other commands."""
+    venv.create(folder / "empty", with_pip=True)
+    work, readme = folder / "readme", ROOT / "README.md"
+    work.mkdir()
+    (work / "page.py").write_text(blocks(readme, "python"))
+    commands = [shlex.split(line, comments=True) for line in blocks(readme, "bash").splitlines() if line.strip()]
+    installation = [[*words, "-c", str(ROOT / "constraints.txt")] for words in commands if words[0] == "pip"]
+    others = [words for words in commands if words[0] != "pip"]
+    for words in [*installation, ["python", "page.py"], *others]:
+        named = {"eventvec[demo]": f"{wheel}[demo]", CPU_INDEX: os.environ.get("TORCH_INDEX", CPU_INDEX)}
+        words = [named.get(word, word) for word in words]
+        start = time.perf_counter()
+        run(folder / "empty" / "bin" / words[0], *words[1:], cwd=work, OMP_NUM_THREADS=str(os.cpu_count()))
+        print(f"{time.perf_counter() - start:.0f} s")
+
+
+def main(what: str = "core") -> None:
     """Check the source archive and the wheel."""
     with tempfile.TemporaryDirectory(prefix="eventvec-wheel-") as name:
         folder = Path(name)
         source, wheel = build(ROOT / "dist")
+        if what == "demo":
+            run_readme(wheel, folder)
+            return
         if problems := source_contents(source) + contents(wheel):
             raise SystemExit("\n".join(problems))
         for archive in (source, wheel):
@@ -136,11 +158,10 @@ def main() -> None:
         install(programs, wheel)
         use(programs, folder)
         run_page(ROOT / "docs" / "how-to" / "your-own-method.md", programs, folder / "own")
-        install(programs, f"{wheel}[demo]")
         run_page(ROOT / "README.md", programs, folder / "readme")
     print("both archives are complete")
     print("the wheel installs, imports and runs, and so do the lines of the README and those of a method of one's own")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
