@@ -188,7 +188,7 @@ def pages_of(navigation: Any) -> Iterator[str]:
 def test_the_navigation_names_each_page_once_and_no_other() -> None:
     navigation = tomllib.loads(text("zensical.toml"))["project"]["nav"]
     listed = list(pages_of(navigation))
-    expected = {*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *STUDIES}
+    expected = {*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("docs/**/*.ipynb"), *STUDIES}
     assert sorted(listed) == sorted(str(path.relative_to(ROOT)) for path in expected)
 
 
