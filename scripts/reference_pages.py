@@ -127,13 +127,18 @@ def split(text: str, folder: str) -> tuple[str, dict[str, str], Navigation]:
             continue
         name = entry[1]
         sentence = first_sentence(docstring(name) or "").replace("|", "\\|")
-        row = f"| [`{title_of(name)}`]({files[name]}) | {sentence} |"
+        row = f"| [`{short_title(title_of(name))}`]({files[name]}) | {sentence} |"
         if in_table:
             blocks[-1] += f"\n{row}"
         else:
             blocks, in_table = [*blocks, f"| name | what it is or does |\n| --- | --- |\n{row}"], True
         entries.append({title_of(name): files[name]})
     return "\n\n".join(blocks) + "\n", pages, navigation
+
+
+def short_title(title: str) -> str:
+    """Return a title without the module of its list, so that a table has room on a phone."""
+    return title if title.count(".") == 1 else title.rpartition(".")[2]
 
 
 def entry_page(name: str) -> str:

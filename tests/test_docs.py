@@ -233,6 +233,21 @@ def test_the_pages_by_question_name_methods_that_exist() -> None:
     assert [name for name in re.findall(r"`(\w+)`", table[1]) if name not in METHODS] == []
 
 
+def test_the_gallery_shows_the_pictures_that_its_script_makes_and_none_is_large() -> None:
+    import typer
+    from scripts.gallery import COMMANDS, PICTURES
+
+    from eventvec.cli import app
+
+    known, commands = typer.main.get_command(app), {name: shlex.split(line) for name, line in COMMANDS.items()}
+    assert {name: unknown(words, known) for name, words in commands.items() if unknown(words, known)} == {}
+    shown = set(re.findall(r"\(pictures/([\w-]+)\.webp\)", text("docs/gallery.md")))
+    elsewhere = {"report-map", "report-phone"}
+    assert shown == set(PICTURES) - elsewhere
+    sizes = {path.name: path.stat().st_size for path in (ROOT / "docs" / "pictures").glob("*.webp")}
+    assert [name for name, size in sizes.items() if size > 60_000] == []
+
+
 # The readers themselves
 
 
