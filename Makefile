@@ -57,11 +57,15 @@ debian:  ## as root on Debian: install the browser, the databases and the Java t
 oldest: $(OLDEST)/.done  ## run the tests on the oldest versions that pyproject.toml admits, in .venv-oldest
 	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -n $(WORKERS) --dist worksteal -p no:cacheprovider
 
+# Notebooks become pages with the outputs that they carry; each name of the reference gets a page of its own.
 docs: $(DOCS)/.done  ## build the documentation into site/; a link that leads nowhere is an error
-	rm -rf build/pages site
+	rm -rf build/pages build/site site
 	mkdir -p build/pages
 	git ls-files --cached --others --exclude-standard -- $(PAGES) | tar -cf - -T - | tar -xf - -C build/pages
-	$(DOCS)/bin/zensical build --clean --strict
+	find build/pages -name '*.ipynb' -exec $(DOCS)/bin/jupyter-nbconvert --log-level WARN --to markdown {} +
+	$(DOCS)/bin/python scripts/reference_pages.py build
+	$(DOCS)/bin/zensical build --clean --strict --config-file build/zensical.toml
+	mv build/site site
 
 peer: $(PEER)/.done  ## make .venv-peer with pytorch-lifestream, for python -m benchmarks.peer
 
@@ -94,7 +98,7 @@ $(VENV)/.demo: $(NEEDED) $(VENV)/.torch
 	$(INSTALL) -e '.[demo]'
 	@touch $@
 
-# Only the generator, whose versions the extra `docs` names: the reference is read from the sources, nothing is imported.
+# Only the generator and what it calls, from the extra `docs`: the reference is read from the sources, nothing is imported.
 $(DOCS)/.done: $(NEEDED)
 	$(PYTHON) -m venv $(DOCS)
 	$(DOCS)/bin/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'], sep='\n')" > $(DOCS)/requirements.txt

@@ -185,10 +185,18 @@ def pages_of(navigation: Any) -> Iterator[str]:
         yield from pages_of(entry)
 
 
+def headings_and_first_paragraph(document: str) -> str:
+    """Return what a search weighs most: the headings of a document, and the first paragraph that is not code."""
+    prose = re.sub(r"^```.*?^```", "", document, flags=re.MULTILINE | re.DOTALL)
+    blocks = [block.strip() for block in re.split(r"\n\s*\n", prose)]
+    paragraphs = [block for block in blocks if block and not block.startswith(("#", "---"))]
+    return "\n".join([*re.findall(r"^#+ .*$", prose, flags=re.MULTILINE), *paragraphs[:1]])
+
+
 def test_the_navigation_names_each_page_once_and_no_other() -> None:
     navigation = tomllib.loads(text("zensical.toml"))["project"]["nav"]
     listed = list(pages_of(navigation))
-    expected = {*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *STUDIES}
+    expected = {*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("docs/**/*.ipynb"), *STUDIES}
     assert sorted(listed) == sorted(str(path.relative_to(ROOT)) for path in expected)
 
 
@@ -233,6 +241,31 @@ def test_the_pages_by_question_name_methods_that_exist() -> None:
     assert [name for name in re.findall(r"`(\w+)`", table[1]) if name not in METHODS] == []
 
 
+WORDS = ("imbalance", "hyperparameter", "Optuna", "latency", "DataLoader", "leakage", "currency", "snapshot", "GPU")
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_word_that_people_look_up_is_in_a_heading_or_first_paragraph(word: str) -> None:
+    pages = pages_of(tomllib.loads(text("zensical.toml"))["project"]["nav"])
+    openings = {page: headings_and_first_paragraph(text(page)) for page in pages if page.startswith("docs/")}
+    assert [page for page, opening in openings.items() if re.search(rf"\b{word}", opening, flags=re.IGNORECASE)] != []
+
+
+def test_the_gallery_shows_the_pictures_that_its_script_makes_and_none_is_large() -> None:
+    import typer
+    from scripts.gallery import COMMANDS, PICTURES
+
+    from eventvec.cli import app
+
+    known, commands = typer.main.get_command(app), {name: shlex.split(line) for name, line in COMMANDS.items()}
+    assert {name: unknown(words, known) for name, words in commands.items() if unknown(words, known)} == {}
+    shown = set(re.findall(r"\(pictures/([\w-]+)\.webp\)", text("docs/gallery.md")))
+    elsewhere = {"report-map", "report-phone"}
+    assert shown == set(PICTURES) - elsewhere
+    sizes = {path.name: path.stat().st_size for path in (ROOT / "docs" / "pictures").glob("*.webp")}
+    assert [name for name, size in sizes.items() if size > 60_000] == []
+
+
 # The readers themselves
 
 
@@ -245,6 +278,11 @@ def test_output_is_compared_without_numbers_and_in_order() -> None:
 
 def test_pages_of_a_navigation_are_read_in_order() -> None:
     assert list(pages_of([{"a": "a.md"}, {"b": [{"c": "c.md"}, "d.md"]}])) == ["a.md", "c.md", "d.md"]
+
+
+def test_the_headings_and_the_first_paragraph_are_read() -> None:
+    document = "---\nhide: toc\n---\n\n# A\n\n```python\n# code\n```\n\nFirst,\nstill.\n\nSecond.\n\n## B\n\nThird.\n"
+    assert headings_and_first_paragraph(document) == "# A\n## B\nFirst,\nstill."
 
 
 def test_the_table_of_modules_is_read() -> None:

@@ -14,7 +14,10 @@ from torch import Tensor
 from eventvec.losses.distances import mean_of, squared_distances
 
 Normalization: TypeAlias = Literal["none", "row_mean"]
+"""How `quadratic` and `expclr_loss` scale distances: not at all, or by the mean of each row."""
+
 Hinge: TypeAlias = Literal["squared", "distance"]
+"""What `pair_loss` compares with the margin: the squared distance, or the distance."""
 
 MOST_ROWS = 8192
 """The largest number of rows whose distances `largest_distance` compares."""
