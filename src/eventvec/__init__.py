@@ -1,7 +1,7 @@
-"""eventvec turns event histories into vectors.
+"""eventvec turns event histories into answers.
 
-Read events with `read`, train with `fit`, get one vector per entity with `embed`, and measure what the vectors are
-worth with `evaluate`. Encoders are in `eventvec.encoders`, methods in `eventvec.methods`, view samplers in
+`EventClassifier` and `EventRegressor` predict dated labels from events. Read events with `read`, train without labels
+with `fit`, get one vector per entity with `embed`, and measure what the vectors are worth with `evaluate`. Encoders are in `eventvec.encoders`, methods in `eventvec.methods`, view samplers in
 `eventvec.views`, losses in `eventvec.losses`, public data sets in `eventvec.datasets`. See the README for the command
 line.
 
