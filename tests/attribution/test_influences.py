@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,16 @@ def test_a_planted_period_is_found(run: ev.Run, data: ev.Dataset) -> None:
     assert all(row["change"].value > shares[0]["change"].value / 3 for row in shares[1:])
     fields = [row for row in result.rows if row["kind"] == "field"]
     assert fields[0]["left_out"] == "shop"
+
+
+def test_features_as_of_a_moment_are_vectors_too(tmp_path: Path) -> None:
+    roles = {"key": "card", "time": "when", "categorical": ["item", "shop"], "numeric": ["paid", "tip"]}
+    ev.features(purchases(), **roles, out=tmp_path / "features")
+    handcrafted = ev.load(tmp_path / "features")
+    result = ev.influence(handcrafted, purchases(), labels(), "item")
+    fields = [row for row in result.rows if row["kind"] == "field"]  # in front of these are periods, which move times
+    assert fields[0]["left_out"] == "item"
+    assert fields[0]["change"].place == "behind"
 
 
 def test_nothing_drives_a_permuted_label(run: ev.Run, data: ev.Dataset) -> None:

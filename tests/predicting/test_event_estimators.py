@@ -197,6 +197,13 @@ def test_every_family_is_used_or_said_to_be_dropped(with_everything: ev.EventCla
     assert [row["family"] for row in answer.tables["families"]] == list(rows)
 
 
+def test_a_notebook_shows_what_a_trained_model_is_worth(with_everything: ev.EventClassifier) -> None:
+    shown = with_everything._repr_mimebundle_()
+    assert shown["text/plain"] == str(with_everything)
+    assert "&#x27;churn&#x27; is predicted with AUROC" in shown["text/html"]
+    assert "is predicted" not in str(ev.EventClassifier(key="card", time="at")._repr_mimebundle_())
+
+
 def test_a_saved_model_predicts_the_same_bits(with_everything: ev.EventClassifier, tmp_path: Path) -> None:
     tables: dict[str, Any] = {
         "static": people(), "labels": labels(), "features": {"mine": people().select("card", level="age")},

@@ -16,8 +16,8 @@ from eventvec.attribution.movements import distances, relative_movements
 from eventvec.attribution.score_changes import Trained, other_labels, prediction_changes, score_changes
 from eventvec.attribution.vectors_without import VectorsWithout
 from eventvec.dataset import Dataset, check_entities, repeated
-from eventvec.embedding import Progress, encode
-from eventvec.encoders.interface import readable_rows
+from eventvec.embedding import Progress, encode, with_moment
+from eventvec.encoders.interface import capabilities, readable_rows
 from eventvec.errors import ConfigError, DataError
 from eventvec.evaluation import target
 from eventvec.evaluation.folds import group_codes, units
@@ -126,6 +126,8 @@ def influence(
         chosen = replace(chosen, key=key)
     if entity is not None:
         check_entities(data)
+    if capabilities(run.encoder).reads_moment:
+        data = with_moment(data)
     x = data.sequences
     usable = ((x.lengths > 0) & readable_rows(run.encoder, x)).cpu().numpy()
     place = None if entity is None else _place(data, entity, usable)

@@ -132,6 +132,14 @@ def described(model: Any) -> str:
     return repr(model.explain()) if hasattr(model, "predictor_") else repr(model)
 
 
+def shown_in_notebooks(model: Any) -> dict[str, str]:
+    """Return what a notebook shows of a trained model: what it is worth. Others have the diagram of scikit-learn."""
+    if not hasattr(model, "predictor_"):
+        return {}
+    answer = model.explain()
+    return {"text/plain": repr(answer), "text/html": answer._repr_html_()}
+
+
 def tags_of_events(tags: Any) -> Any:
     """Return the tags of an estimator of scikit-learn that takes events, which are no array of two dimensions."""
     tags.input_tags.two_d_array = False

@@ -23,6 +23,7 @@ from eventvec.predicting.estimator_steps import (
     learn_in_place,
     predicted_frame,
     predictions_of,
+    shown_in_notebooks,
     tags_of_events,
 )
 from eventvec.predicting.fine_tuned import Events
@@ -243,6 +244,9 @@ class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __str__(self) -> str:
         return described(self)
 
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        return shown_in_notebooks(self) or dict(super()._repr_mimebundle_(**options))
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "predictor_")
 
@@ -385,6 +389,9 @@ class EventRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def __str__(self) -> str:
         return described(self)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        return shown_in_notebooks(self) or dict(super()._repr_mimebundle_(**options))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "predictor_")
