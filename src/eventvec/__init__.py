@@ -1,9 +1,9 @@
 """eventvec turns event histories into answers.
 
 `EventClassifier` and `EventRegressor` predict dated labels from events. Read events with `read`, train without labels
-with `fit`, get one vector per entity with `embed`, and measure what the vectors are worth with `evaluate`. Encoders are in `eventvec.encoders`, methods in `eventvec.methods`, view samplers in
-`eventvec.views`, losses in `eventvec.losses`, public data sets in `eventvec.datasets`. See the README for the command
-line.
+with `fit`, get one vector per entity with `embed`, and measure what the vectors are worth with `evaluate`. Encoders are
+in `eventvec.encoders`, methods in `eventvec.methods`, view samplers in `eventvec.views`, losses in `eventvec.losses`,
+public data sets in `eventvec.datasets`. See the README for the command line.
 
 Everything is imported at its first use.
 """
