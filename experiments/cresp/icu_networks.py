@@ -189,7 +189,7 @@ def _trained(arm: Arm, small: bool) -> Outcome:
     """Return what a method showed that was trained on the training stays, or was not trained."""
     events, stays = load(small)
     data = icu_stays.dataset(events.filter(part="training").drop("part"))
-    settings = replace(SETTINGS[arm.name], dim=32, length=32) if small else SETTINGS[arm.name]
+    settings = replace(SETTINGS[arm.name], dim=32, layers=1, length=32) if small else SETTINGS[arm.name]
     place = choose_device("auto")
     method, training = build(arm, data.schema, settings).to(place), {"steps": 0, "seconds": 0.0}
     if arm.epochs:

@@ -23,7 +23,6 @@ from eventvec.statistics.resampling import resample
 from experiments.command_line import Row
 from experiments.cresp.processes import Snooker
 from experiments.cresp.snooker_networks import (
-    CONTEXTS,
     LOOKS,
     TEST,
     TIMES,
@@ -173,5 +172,6 @@ def _panel(outcomes: Mapping[Arm, Outcome], test: ev.Dataset) -> Panel:
             curves = np.concatenate([outcomes[arm].curve for arm in of])
             points = list(zip(TIMES.tolist(), curves.mean(0).tolist(), strict=True))
             lines.append(Line(f"{layers} layers", points, curves.std(0).tolist()))
-    title = f"Figure 6b: probability of overlap, {CONTEXTS} contexts of {LOOKS} pictures (band: standard deviation)"
+    contexts = max(len(outcome.curve) for outcome in outcomes.values())
+    title = f"Figure 6b: probability of overlap, {contexts} contexts of {LOOKS} pictures (band: standard deviation)"
     return Panel(title, Axis("time", (0, 0.2, 0.4, 0.6, 0.8, 1)), Axis("", (0, 0.5, 1)), lines)

@@ -42,7 +42,7 @@ HEADS: Mapping[HeadName, Head] = {"gated": GatedHead(), "sigmoid": SigmoidHead()
 LOOKS = 5  # of a context
 TRAINING, TEST, CHOOSING = 0, 1, 2  # the seeds of the pairs of balls
 TIMES = torch.linspace(0, 1, 41)  # of the curve
-CONTEXTS = 50  # of the curve
+CONTEXTS, FEW_CONTEXTS = 50, 3  # of the curve, and of a small one
 STEPS = 1_452
 WIDTH, WARMUP = 128, 50
 RATES: Mapping[OptimizerName, float] = {"adam": 0.002, "lars": 4.0}
@@ -212,6 +212,7 @@ def crossing(test: ev.Dataset) -> Sequences:
 def _trained(arm: Arm, small: bool) -> Outcome:
     """Return what a network showed: logistic regression on its features, which learns from one draw of each pair."""
     training, test, choosing = (pairs(small, seed) for seed in (TRAINING, TEST, CHOOSING))
+    contexts = FEW_CONTEXTS if small else CONTEXTS
     method = build(arm, small)
     run = ev.fit(
         method, training, epochs=1 if small else epochs(arm.batch), batch_size=arm.batch, lr=RATES[arm.optimizer],
@@ -231,7 +232,7 @@ def _trained(arm: Arm, small: bool) -> Outcome:
     if isinstance(method, TargetedCReSP | MetaCDE):
         use = covariate_use(method, choosing.sequences.to(place), torch.Generator(place).manual_seed(0))
     if isinstance(method, AT_PLACES):
-        curve = _curve(method, model, test, arm.looks)
+        curve = _curve(method, model, test, arm.looks, contexts)
     about = {"steps": last["step"], "seconds": last["seconds"], "device": kind}
     return Outcome(right(test, TEST), right(choosing, CHOOSING), use, curve, about)
 
@@ -255,11 +256,11 @@ def _representation(method: Any, context: Sequences) -> Array:
     return torch.cat([ev.encode(method.encoder, context, events_per_batch=4096), time], 1).numpy()
 
 
-def _curve(method: Any, model: Pipeline, test: ev.Dataset, looks: Looks) -> Array:
-    """Return `(contexts, times)` the predicted probability of overlap for the pair of balls of `crossing`."""
+def _curve(method: Any, model: Pipeline, test: ev.Dataset, looks: Looks, n: int) -> Array:
+    """Return `(n, times)` the predicted probability of overlap for the pair of balls of `crossing`, from n contexts."""
     row = crossing(test)
     process = Snooker(count=1, length=LOOKS, observations=looks)
-    contexts = process(row[torch.zeros(CONTEXTS).long()], torch.Generator().manual_seed(0))[0]
-    each = contexts[torch.arange(CONTEXTS).repeat_interleave(len(TIMES))]
-    places = replace(each, static={**each.static, "x*": TIMES.repeat(CONTEXTS)[:, None]})
-    return np.asarray(model.predict_proba(_representation(method, places))[:, 1]).reshape(CONTEXTS, len(TIMES))
+    contexts = process(row[torch.zeros(n).long()], torch.Generator().manual_seed(0))[0]
+    each = contexts[torch.arange(n).repeat_interleave(len(TIMES))]
+    places = replace(each, static={**each.static, "x*": TIMES.repeat(n)[:, None]})
+    return np.asarray(model.predict_proba(_representation(method, places))[:, 1]).reshape(n, len(TIMES))

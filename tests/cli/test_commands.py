@@ -24,6 +24,9 @@ from eventvec.cli import app
 from eventvec.cli.doctor import EXTRAS
 from eventvec.evaluation import Unfinished
 
+LINEAR = ("--models", "logistic_regression")
+"""Options of evaluations whose models do not matter, as boosted trees take most of the time."""
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -137,7 +140,7 @@ def test_a_cut_in_time_holds_from_embedding_to_evaluation(folder: Path, tmp_path
     z = tmp_path / "z.parquet"
     answer("embed", folder / "run", folder / "events.parquet", "-o", z, "--until", "2024-01-15")
     assert str(pl.read_parquet(z)["last_time"].max()) < "2024-01-15"
-    evaluate = ("evaluate", z, folder / "labels.parquet", "--label", "likes", "--folds", 3)
+    evaluate = ("evaluate", z, folder / "labels.parquet", "--label", "likes", "--folds", 3, *LINEAR)
     answer(*evaluate, "--no-label-time", "--events", folder / "events.parquet")  # the file records the cut
     late = invoke("evaluate", folder / "z.parquet", *evaluate[2:], "--no-label-time", "--until", "2024-01-15")
     assert late.exit_code == 1
@@ -159,7 +162,7 @@ def test_label_tables_with_another_key_name_and_repeated_rows(folder: Path, tmp_
     answer("embed", folder / "run", folder / "events.parquet", "-o", tmp_path / "z.parquet", *cutoffs)
     result = answer(
         "evaluate", tmp_path / "z.parquet", tmp_path / "labels.parquet", "--label", "likes", "--folds", 3,
-        "--key", "who", "--label-time", "decided", "--events", folder / "events.parquet",
+        "--key", "who", "--label-time", "decided", "--events", folder / "events.parquet", *LINEAR,
     )  # fmt: skip
     assert result["n"] == 80
     assert any(note.startswith("5 rows") and "merged" in note for note in result["notes"])

@@ -116,7 +116,7 @@ def test_a_network_is_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert first.test.shape == (100,)
     assert first.test.dtype == bool
     assert not np.array_equal(first.test, first.choosing)
-    assert first.curve.shape == (snooker_networks.CONTEXTS, len(snooker_networks.TIMES))
+    assert first.curve.shape == (snooker_networks.FEW_CONTEXTS, len(snooker_networks.TIMES))
     assert first.use == again.use
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
     assert (first.training["steps"], first.training["device"]) == (1, device)
