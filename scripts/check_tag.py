@@ -20,6 +20,8 @@ def problems(tag: str, root: Path) -> list[str]:
     if tag != f"v{version}":
         return [f"the tag must be v{version}, the version of pyproject.toml, got {tag}"]
     lacking = []
+    if "urls" not in tomllib.loads((root / "pyproject.toml").read_text())["project"]:
+        lacking.append("pyproject.toml has no [project.urls], and PyPI cannot follow the README's relative links")
     if f"\nversion: {version}\n" not in (root / "CITATION.cff").read_text():
         lacking.append(f"CITATION.cff has another version than {version}")
     heading = rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$"
@@ -32,6 +34,8 @@ def problems(tag: str, root: Path) -> list[str]:
 
 def main() -> None:
     """Check the tag that is the first argument."""
+    if len(sys.argv) != 2:
+        raise SystemExit("usage: python scripts/check_tag.py v0.1.0")
     if lacking := problems(sys.argv[1], ROOT):
         raise SystemExit("\n".join(lacking))
 

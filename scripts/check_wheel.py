@@ -139,10 +139,14 @@ def run_readme(wheel: Path, folder: Path) -> None:
         start = time.perf_counter()
         run(folder / "empty" / "bin" / words[0], *words[1:], cwd=work, OMP_NUM_THREADS=str(os.cpu_count()))
         print(f"{time.perf_counter() - start:.0f} s")
+    size = sum(path.lstat().st_size for path in (folder / "empty").rglob("*"))
+    print(f"the environment has {size / 1e9:.1f} GB")
 
 
 def main(what: str = "core") -> None:
     """Check the source archive and the wheel."""
+    if what not in ("core", "demo"):
+        raise SystemExit(f"the argument must be demo or absent, got {what}")
     with tempfile.TemporaryDirectory(prefix="eventvec-wheel-") as name:
         folder = Path(name)
         source, wheel = build(ROOT / "dist")

@@ -132,6 +132,12 @@ def test_commands_exist_with_their_options(path: Path) -> None:
     assert {" ".join(words): unknown(words, known) for words in lines if unknown(words, known)} == {}
 
 
+def test_no_document_has_the_marks_of_a_merge() -> None:
+    marks = ("<<<<<<< ", ">>>>>>> ")
+    texts = {str(path.relative_to(ROOT)): path.read_text() for path in (*DOCUMENTS, *STUDIES)}
+    assert [name for name, text in texts.items() for line in text.splitlines() if line.startswith(marks)] == []
+
+
 def test_make_targets_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
     shown = {name for path in DOCUMENTS for name in re.findall(r"(?:^|`)make ([a-z]+)", path.read_text(), re.MULTILINE)}

@@ -77,6 +77,7 @@ def test_a_notebook_is_whole(name: str) -> None:
     assert 12 <= len(notebook["cells"]) <= 25
     assert notebook["cells"][0]["cell_type"] == "markdown"
     assert source(notebook["cells"][0]).startswith("# ")
+    assert "pip install 'eventvec[" in source(notebook["cells"][0])
     assert [cell["execution_count"] for cell in code_cells(notebook)] == list(range(1, len(code_cells(notebook)) + 1))
     assert not any(cell["metadata"] for cell in notebook["cells"])
     lengths = [len(source(cell).splitlines()) for cell in code_cells(notebook)]

@@ -57,7 +57,7 @@ def test_the_workflows_name_pythons_targets_and_files_that_exist() -> None:
     assert set(texts) == {"tests.yml", "publish.yml"}
     joined = "\n".join(texts.values())
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
-    assert set(re.findall(r"run: make (\w+)", joined)) == {"check", "oldest", "wheel"} <= targets
+    assert set(re.findall(r"run: make (\w+)", joined)) == {"check", "docs", "oldest", "venv", "wheel"} <= targets
     assert all((ROOT / name).is_file() for name in re.findall(r"[\w./-]+/[\w-]+\.(?:py|txt|yml)\b", joined))
     classified = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
     assert re.findall(r'"(3\.\d+)"', texts["tests.yml"].split("python: [")[1].split("]")[0]) == classified
@@ -80,7 +80,7 @@ def test_portable_tests_exist_and_name_nothing_of_posix() -> None:
 
 def repository(folder: Path, version: str = "1.2.3", heading: str = "## 1.2.3 (2027-01-31)") -> Path:
     (folder / "tests" / "fixtures" / version).mkdir(parents=True)
-    (folder / "pyproject.toml").write_text(f'[project]\nversion = "{version}"\n')
+    (folder / "pyproject.toml").write_text(f'[project]\nversion = "{version}"\n[project.urls]\nHome = ""\n')
     (folder / "CITATION.cff").write_text("type: software\nversion: 1.2.3\n")
     (folder / "CHANGELOG.md").write_text(f"# Changes\n\n{heading}\n")
     return folder
