@@ -206,6 +206,13 @@ def test_the_navigation_names_each_page_once_and_no_other() -> None:
     assert sorted(listed) == sorted(str(path.relative_to(ROOT)) for path in expected)
 
 
+def test_the_list_of_all_pages_names_each_page_of_the_navigation() -> None:
+    navigation = tomllib.loads(text("zensical.toml"))["project"]["nav"]
+    links = re.findall(r"\]\(([^)\s]+)\)", text("docs/README.md"))
+    named = sorted(str((ROOT / "docs" / link).resolve().relative_to(ROOT)) for link in links)
+    assert named == sorted(set(pages_of(navigation)) - {"docs/README.md"})
+
+
 def test_the_reference_shows_each_public_name_once() -> None:
     pages = "\n".join(path.read_text() for path in ROOT.glob("docs/reference/*.md"))
     shown = re.findall(r"^::: (\S+)$", pages, flags=re.MULTILINE)
