@@ -48,6 +48,10 @@ def test_a_label_is_learned_and_predicted(tables: Path, tmp_path: Path) -> None:
     expected = model.predict_proba(events, labels)
     np.testing.assert_array_equal(pl.read_parquet(predictions)["p_yes"], expected["yes"])
     assert ev.EventClassifier.load(out).predict_proba(events, labels).equals(expected)
+    narrow = tmp_path / "cutoffs.parquet"
+    pl.read_parquet(labels).select("card", pl.col("day").cast(pl.Int16)).write_parquet(narrow)
+    answer("predict", out, events, "-o", predictions, "--cutoffs", narrow)
+    assert pl.read_parquet(predictions).join(pl.read_parquet(narrow), on=["card", "day"]).height == N
 
 
 def test_a_number_is_learned_by_the_regressor(tables: Path, tmp_path: Path) -> None:
