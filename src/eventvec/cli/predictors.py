@@ -45,6 +45,10 @@ def fit_labels(
 
     if labels is None or label is None:
         raise ConfigError("give --labels TABLE and --label COLUMN together: the table of labels, and what to predict")
+    if cut := next((name for name in ("cutoffs", "cutoff_column") if options.get(name) is not None), None):
+        raise ConfigError(
+            f"--{cut.replace('_', '-')} is given with --labels; labels have times of their own: --label-time COLUMN"
+        )
     used = {name for group in GROUPS for name in option_types(group)} | {"label_time", "time_budget", "seed"}
     if unused := [name for name, value in options.items() if name not in used and value is not None]:
         raise ConfigError(
@@ -52,7 +56,7 @@ def fit_labels(
             "--static TABLE --method supervised --set method.label=COLUMN"
         )
     if out is None:
-        raise ConfigError("name the run folder to write: --out FOLDER")
+        raise ConfigError("name the folder to write: --out FOLDER")
     tables.check_place(out)
     reading = those_of(options, *GROUPS)
     columns = {name: reading.pop(name, None) for name in ("key", "time", "categorical", "numeric")}
