@@ -42,12 +42,20 @@ def test_a_label_is_learned_and_predicted(tables: Path, tmp_path: Path) -> None:
     assert 0.5 < fitted["score"]["value"] <= 1
     predictions = tmp_path / "p.parquet"
     cutoffs = ["--cutoffs", labels, "--cutoff-column", "day"]
+    refused = " ".join(invoke("embed", out, events, "-o", tmp_path / "z.parquet").stderr.split())
+    assert f"{out} predicts a label and has no vectors; use eventvec predict {out} EVENTS" in refused
+    assert fitted["verdict"].partition(" out of fold")[0] in invoke("card", out).stdout
+    assert "its card takes no evaluations" in invoke("card", out, "--save").stderr
     told = answer("predict", out, events, "-o", predictions, *cutoffs)
     assert told["columns"] == ["card", "day", "prediction", "p_no", "p_yes"]
     model = ev.EventClassifier("card", "day", numeric=["paid"]).fit(events, labels, "churn")
     expected = model.predict_proba(events, labels)
     np.testing.assert_array_equal(pl.read_parquet(predictions)["p_yes"], expected["yes"])
     assert ev.EventClassifier.load(out).predict_proba(events, labels).equals(expected)
+    narrow = tmp_path / "cutoffs.parquet"
+    pl.read_parquet(labels).select("card", pl.col("day").cast(pl.Int16)).write_parquet(narrow)
+    answer("predict", out, events, "-o", predictions, "--cutoffs", narrow)
+    assert pl.read_parquet(predictions).join(pl.read_parquet(narrow), on=["card", "day"]).height == N
 
 
 def test_a_number_is_learned_by_the_regressor(tables: Path, tmp_path: Path) -> None:
@@ -103,7 +111,9 @@ def test_a_store_is_refused_where_events_are_read_twice(tables: Path, tmp_path: 
         ),
         (["--labels", "L", "--label", "churn", "--method", "supervised"], "--method is of networks"),
         (["--labels", "L", "--label", "churn", "--epochs", "3"], "--epochs is of networks"),
-        (["--labels", "L", "--label", "churn"], "name the run folder to write"),
+        (["--labels", "L", "--label", "churn"], "name the folder to write: --out FOLDER"),
+        (["--labels", "L", "--label", "churn", "--dry-run"], "--dry-run is of networks"),
+        (["--labels", "L", "--label", "churn", "--cutoffs", "L"], "labels have times of their own: --label-time"),
         (["--labels", "L", "--label", "absent", "--out", "OUT"], "has no column 'absent'"),
     ],
 )
@@ -114,3 +124,11 @@ def test_what_no_predictor_takes_is_refused(options: list[str], message: str, ta
     assert result.exit_code in (1, 2)
     assert message in " ".join(result.stderr.split())
     assert not (tmp_path / "model").exists()
+
+
+def test_kinds_of_columns_that_are_inferred_are_said(tables: Path, tmp_path: Path) -> None:
+    events = pl.read_parquet(tables / "events.parquet").with_columns(shop=pl.col("card") % 3)
+    events.write_parquet(tmp_path / "events.parquet")
+    roles = ["--events", tmp_path / "events.parquet", "--key", "card", "--time", "day"]
+    of_label = ["--labels", tables / "labels.parquet", "--label", "churn", "--out", tmp_path / "model"]
+    assert "note: kinds of columns of whole numbers are inferred: 'shop'" in invoke("fit", *roles, *of_label).stderr

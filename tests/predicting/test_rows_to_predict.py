@@ -1,12 +1,14 @@
-"""What a predictor predicts from: entities of the table of cutoffs that have no event."""
+"""What a predictor predicts from: entities without any event, and times of every type in the table of cutoffs."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -70,3 +72,38 @@ def test_keys_of_another_kind_are_refused() -> None:
         DataError, match=r"has keys in 'shop' that no event has, as .*string, where those of the events are int64"
     ):
         model.predict(events, cutoffs)
+
+
+@pytest.fixture
+def dated(few_kernels: None) -> tuple[ev.EventClassifier, pl.DataFrame]:
+    """Return a classifier of shops with a calendar, and its events."""
+    events, labels, _ = shops(int)
+    events = events.with_columns(day=datetime(2024, 1, 1) + pl.col("day") * timedelta(days=1))
+    model = ev.EventClassifier("shop", "day", numeric=["paid"], progress=False)
+    return model.fit(events, labels.drop("day"), "churn"), events
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pl.Date, pl.Datetime("ms"), pl.Datetime("ns"), pl.Datetime("us", "UTC"), pl.String],
+    ids=["date", "ms", "ns", "zone", "text"],
+)
+def test_predictions_join_the_times_of_cutoffs(dated: tuple[ev.EventClassifier, pl.DataFrame], kind: Any) -> None:
+    model, events = dated
+    months = [date(2024, 1, 8), date(2024, 2, 1)]
+    cutoffs = pl.DataFrame({"shop": [3, 3, N], "month": [months[1], *months]})  # the last shop has no event
+    cutoffs = cutoffs.with_columns(pl.col("month").cast(pl.Datetime("us")) if kind != pl.String else "month")
+    cutoffs = cutoffs.with_columns(pl.col("month").cast(kind))
+    by, asked = ["shop", "month"], {"cutoff_column": "month"}
+    assert model.predict_proba(events, cutoffs, **asked).join(cutoffs, on=by).height == 3
+    assert pl.DataFrame(model.predict(events.to_arrow(), cutoffs.to_arrow(), **asked)).join(cutoffs, on=by).height == 3
+    frame = cutoffs.to_pandas()
+    predicted = model.predict_proba(events.to_pandas(), frame, **asked)
+    assert predicted["month"].dtype == frame["month"].dtype
+    assert len(predicted.reset_index().merge(frame, on=by)) == 3
+
+
+def test_dates_of_python_in_pandas_come_back(dated: tuple[ev.EventClassifier, pl.DataFrame]) -> None:
+    model, events = dated
+    cutoffs = pd.DataFrame({"shop": [3], "month": [date(2024, 1, 8)]})
+    assert model.predict(events.to_pandas(), cutoffs)["month"].to_list() == [date(2024, 1, 8)]

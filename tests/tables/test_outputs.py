@@ -35,6 +35,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.parametrize("name", ["z.csv", "z.CSV.gz", "z.feather", "folder/z.xlsx"])
+def test_a_table_is_not_written_under_the_name_of_another_format(name: str, tmp_path: Path) -> None:
+    table = EVENTS.to_arrow()
+    message = r"output is Parquet or a database table; name a file that ends in \.parquet"
+    with pytest.raises(ConfigError, match=f"{name}: {message}"):
+        ev.write(tmp_path / name, table)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("frame", "verb"), [(EVENTS, "write_parquet"), (EVENTS.to_pandas(), "to_parquet")])
+def test_a_frame_is_told_to_write_itself(frame: object, verb: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=rf"got DataFrame; a frame writes itself: frame\.{verb}\(path\)"):
+        ev.write(tmp_path / "z.parquet", frame)  # type: ignore[arg-type]
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 

@@ -14,14 +14,14 @@ import typer
 from eventvec import interrupts, runs
 from eventvec.cli import terminal
 from eventvec.cli.arguments import HEADINGS, Command, Commands
-from eventvec.cli.parameters import WRITTEN, not_empty
+from eventvec.cli.parameters import WRITTEN, table_output
 from eventvec.errors import ConfigError, EventvecError
 from eventvec.torchrun import launched, local_rank
 
 P = ParamSpec("P")
 R = TypeVar("R")
 app = typer.Typer(
-    help="Turns the events of each customer, patient or machine into one vector, for models, search and checks.",
+    help="Turns event histories of customers, patients or machines into predictions of labels, and into vectors.",
     no_args_is_help=True,
     add_completion=False,
     cls=Commands,
@@ -47,7 +47,7 @@ def options(
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a file that eventvec did not write, too.")]
-Output = Annotated[str, typer.Option("--output", "-o", callback=not_empty, help=WRITTEN)]
+Output = Annotated[str, typer.Option("--output", "-o", callback=table_output, help=WRITTEN)]
 
 BEGUN = ("run.json", "plan.json")
 """The files of `fit` and `compare` in a folder in which `--resume` continues."""

@@ -30,6 +30,7 @@ from eventvec.cli.parameters import (
     event_tables,
     named_tables,
     not_empty,
+    table_output,
     takes,
 )
 from eventvec.cli.recording import recording
@@ -115,7 +116,9 @@ def fit(
     ] = None,
     features: FeatureTables = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint of the run.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the schema and the settings, and stop.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the schema and the settings, and stop (not with --labels).")
+    ] = False,
     tensorboard: Annotated[
         Path | None, typer.Option(help="Folder to which the training is written for TensorBoard.")
     ] = None,
@@ -124,9 +127,12 @@ def fit(
     json_: Json = False,
     **options: Any,
 ) -> None:
-    """Train an encoder without labels, or with --labels learn to predict one, and write a run folder.
+    """Train an encoder without labels, or with --labels learn to predict one, and write a folder.
 
     Training ends after --epochs or --time-budget; with neither, by early stopping or after 5 minutes.
+
+    Not with --labels, which trains no network: CONFIG.toml, --set, --method, --encoder, --from, --epochs, --beside,
+    --resume, --dry-run, --tensorboard and --mlflow; and --cutoffs, because labels have times of their own.
 
     Example: `eventvec fit --events events.parquet --key card --time when --out run`
 
@@ -234,7 +240,7 @@ def update(
     run: RunFolder,
     state: Annotated[Path, typer.Option(help="State store of the run; created if it does not exist.")],
     events: Annotated[str | None, typer.Argument(metavar="NEW_EVENTS", callback=event_tables, help=FILES)] = None,
-    output: Annotated[str | None, typer.Option("--output", "-o", callback=not_empty, help=WRITTEN)] = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", callback=table_output, help=WRITTEN)] = None,
     index: Annotated[
         list[Path] | None,
         typer.Option(
@@ -316,7 +322,9 @@ def predict(
     json_: Json = False,
     **options: Any,
 ) -> None:
-    """Write one prediction per entity, and the probability of each class.
+    """Write one prediction per entity, or one for each of its times in --cutoffs.
+
+    The predictions of classes have the probability of each class beside them.
 
     Example: `eventvec predict churn-model events.parquet -o predictions.parquet`
 

@@ -10,7 +10,7 @@ import typer
 from eventvec import describing, searching, tables
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, command
-from eventvec.cli.parameters import EventsArgument, Json, given, not_empty, takes
+from eventvec.cli.parameters import EventsArgument, Json, given, not_empty, table_output, takes
 from eventvec.errors import ConfigError, DataError, listed
 from eventvec.tables.read_options import Columns, TableFormat
 from eventvec.training.progress_bars import bar
@@ -28,7 +28,9 @@ def describe(
         typer.Option(callback=not_empty, help="Table of your words: columns `code` (or a column's name) and `name`."),
     ] = None,
     numbered: Annotated[bool, typer.Option("--numbered", help="Number the codes, so none is written out.")] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Parquet file for the sentences.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", callback=table_output, help="Parquet file for the sentences.")
+    ] = None,
     save: Annotated[Path | None, typer.Option(help="Write an index to this file, for `search --text`.")] = None,
     most: Annotated[int | None, typer.Option(help="The largest number of sentences of a history. Default: 30.")] = None,
     backbone: Annotated[

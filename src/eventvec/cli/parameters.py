@@ -13,7 +13,7 @@ import typer
 
 from eventvec.errors import ConfigError
 from eventvec.options import descriptions, option_types
-from eventvec.tables.addresses import features_name
+from eventvec.tables.addresses import check_format, features_name
 from eventvec.tables.read_options import DECLINED
 
 FILES = "Events: Parquet file, folder, glob, CSV, or postgresql://…#table; several tables as cards=CARDS,app=APP."
@@ -40,6 +40,17 @@ def not_empty(text: str | None) -> str | None:
     if text is not None and not text.strip():
         raise typer.BadParameter("it is empty; give a value, or leave it out")
     return text
+
+
+def table_output(output: Any) -> Any:
+    """Return the place to which a command writes a table; refuse an empty one, and a file of another format."""
+    if output is not None:
+        not_empty(str(output))
+        try:
+            check_format(output)
+        except ConfigError as error:
+            raise typer.BadParameter(str(error)) from error
+    return output
 
 
 def named_tables(paths: Sequence[str] | None) -> dict[str, str]:

@@ -16,7 +16,6 @@ from eventvec.errors import ConfigError
 from eventvec.evaluation import target
 from eventvec.options import option_types, those_of
 from eventvec.tables.addresses import public_name
-from eventvec.tables.embeddings import row_columns
 from eventvec.tables.outputs import MARK
 from eventvec.tables.read_options import GROUPS, StaticColumns
 from eventvec.tables.sources import read_table
@@ -46,6 +45,10 @@ def fit_labels(
 
     if labels is None or label is None:
         raise ConfigError("give --labels TABLE and --label COLUMN together: the table of labels, and what to predict")
+    if cut := next((name for name in ("cutoffs", "cutoff_column") if options.get(name) is not None), None):
+        raise ConfigError(
+            f"--{cut.replace('_', '-')} is given with --labels; labels have times of their own: --label-time COLUMN"
+        )
     used = {name for group in GROUPS for name in option_types(group)} | {"label_time", "time_budget", "seed"}
     if unused := [name for name, value in options.items() if name not in used and value is not None]:
         raise ConfigError(
@@ -53,7 +56,7 @@ def fit_labels(
             "--static TABLE --method supervised --set method.label=COLUMN"
         )
     if out is None:
-        raise ConfigError("name the run folder to write: --out FOLDER")
+        raise ConfigError("name the folder to write: --out FOLDER")
     tables.check_place(out)
     reading = those_of(options, *GROUPS)
     columns = {name: reading.pop(name, None) for name in ("key", "time", "categorical", "numeric")}
@@ -86,7 +89,7 @@ def predict_labels(
     """
     from eventvec.predicting.estimator_steps import class_names
     from eventvec.predicting.predictor_files import load_predictor
-    from eventvec.predicting.rows_to_predict import Asked, rows_to_predict
+    from eventvec.predicting.rows_to_predict import Asked, identifying, rows_to_predict
 
     beside = [options.get(name) for name in ("cutoffs", "static", "labels")]
     tables.check_output(output, [run, events, *beside, *options.get("features", {}).values()], overwrite=overwrite)
@@ -108,7 +111,7 @@ def predict_labels(
             "prediction": likeliest,
             **{f"p_{name}": column for name, column in zip(names, values.T, strict=True)},
         }
-    keys = row_columns(rows.data.keys, rows.data.schema, rows.data.moments, rows.data.origin.options)
+    keys = identifying(rows)
     if taken := keys.keys() & columns:
         raise ConfigError(f"the column {min(taken)!r} is called like a column of the predictions; rename it")
     described = {"predictor": predictor.info["id"], "fingerprint": rows.data.fingerprint}

@@ -13,10 +13,22 @@ from eventvec.attribution.influence_options import InfluenceOptions
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, RunFolder, command
 from eventvec.cli.event_inputs import on_device, read_events
-from eventvec.cli.parameters import FILES, Device, EventsArgument, Full, Json, event_tables, given, not_empty, takes
+from eventvec.cli.parameters import (
+    FILES,
+    Device,
+    EventsArgument,
+    Full,
+    Json,
+    event_tables,
+    given,
+    not_empty,
+    table_output,
+    takes,
+)
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.files import write_text
 from eventvec.options import those_of
+from eventvec.runs.run_files import is_predictor
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.training.progress_bars import bar
 
@@ -37,7 +49,17 @@ def card(
     """Print the model card of a run: data, settings, scores, limits, and how to use it.
 
     Example: `eventvec card run churn.json --save`, after `eventvec evaluate … --json > churn.json`
+
+    Of a folder that `fit --labels` wrote, it prints what the predictions are worth: `eventvec card churn-model`
     """
+    if is_predictor(run):
+        if evaluations or events is not None or output is not None or save:
+            raise ConfigError(f"{run} predicts a label; its card takes no evaluations, --events, -o or --save")
+        from eventvec.predicting.predictor_answer import explained
+        from eventvec.predicting.predictor_files import load_predictor
+
+        terminal.out.print(explained(load_predictor(str(run))[0]).full)
+        return
     if output is not None and save:
         raise ConfigError("give -o FILE or --save, not both; without them the card is printed")
     if output is not None:
@@ -148,7 +170,9 @@ def search(
     approximate: Annotated[
         bool, typer.Option("--approximate", help="Make the index approximate, for millions of vectors; needs faiss.")
     ] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Parquet file for the hits.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", callback=table_output, help="Parquet file for the hits.")
+    ] = None,
     overwrite: Overwrite = False,
     full: Full = False,
     json_: Json = False,

@@ -13,13 +13,13 @@ from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, shown
 from eventvec.options import above_zero, check_seed, option_types
 from eventvec.predicting.event_predictor import Predictor, learn
+from eventvec.predicting.families import Rows
 from eventvec.predicting.frames import frame_of, library_of
 from eventvec.predicting.labelled_rows import Learning, of_array, of_table
-from eventvec.predicting.rows_to_predict import Asked, rows_to_predict
+from eventvec.predicting.rows_to_predict import Asked, identifying, rows_to_predict
 from eventvec.runs import Run
 from eventvec.sequences import Array
 from eventvec.tables import read
-from eventvec.tables.embeddings import row_columns
 from eventvec.tables.read_options import TableFormat
 from eventvec.tables.sources import Tabular, kept
 from eventvec.tables.times import Instant
@@ -86,7 +86,7 @@ def predictions_of(
     static: Tabular | None,
     labels: Tabular | None,
     features: Mapping[str, Tabular] | None,
-) -> tuple[Array, Dataset]:
+) -> tuple[Array, Rows]:
     """Return the predictions of a model, and the rows that they are of."""
     predictor = cast(Predictor, model.predictor_)
     formats = option_types(TableFormat)
@@ -96,20 +96,20 @@ def predictions_of(
             predictor, events, Asked(cutoffs, column, until, static, labels, features or {}), reading
         )
     with bar("predicting", model.progress):
-        return predictor.predict(rows), rows.data
+        return predictor.predict(rows), rows
 
 
-def predicted_frame(events: Any, data: Dataset, names: Sequence[str], values: Sequence[Array]) -> Any:
+def predicted_frame(events: Any, rows: Rows, names: Sequence[str], values: Sequence[Array]) -> Any:
     """Return predictions as a frame of the library of the events, with the key and the time of each row."""
-    key, *times = row_columns(data.keys, data.schema, data.moments, data.origin.options).items()
-    for name, _ in (key, *times):
+    columns = identifying(rows)
+    for name in columns:
         if name in names:
             raise ConfigError(
                 f"the column {shown(name)} is called like a column of the predictions; give it another name, the key "
                 'by reading={"key_as": "entity"}'
             )
-    columns = [column.to_numpy(zero_copy_only=False) for _, column in times]
-    return frame_of(library_of(events), key[0], key[1], [*(name for name, _ in times), *names], [*columns, *values])
+    (key, keys), *times = columns.items()
+    return frame_of(library_of(events), key, keys, [*dict(times), *names], [*dict(times).values(), *values])
 
 
 def arguments_of(model: Any) -> dict[str, Any]:

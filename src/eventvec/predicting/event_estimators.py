@@ -177,10 +177,10 @@ class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             DataError: If the events lack a column or cannot be used, or a table is missing that the model reads.
         """
         check_is_fitted(self, "predictor_")
-        probabilities, data = predictions_of(self, events, cutoffs, cutoff_column, until, static, labels, features)
+        probabilities, rows = predictions_of(self, events, cutoffs, cutoff_column, until, static, labels, features)
         if isinstance(events, Dataset):
             return probabilities
-        return predicted_frame(events, data, class_names(self.predictor_), list(probabilities.T))
+        return predicted_frame(events, rows, class_names(self.predictor_), list(probabilities.T))
 
     def predict(
         self,
@@ -202,9 +202,9 @@ class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for a `Dataset`.
         """
         check_is_fitted(self, "predictor_")
-        probabilities, data = predictions_of(self, events, cutoffs, cutoff_column, until, static, labels, features)
+        probabilities, rows = predictions_of(self, events, cutoffs, cutoff_column, until, static, labels, features)
         likeliest = self.classes_[probabilities.argmax(1)]
-        return likeliest if isinstance(events, Dataset) else predicted_frame(events, data, ["prediction"], [likeliest])
+        return likeliest if isinstance(events, Dataset) else predicted_frame(events, rows, ["prediction"], [likeliest])
 
     @property
     def adds(self) -> list[dict[str, Any]]:
@@ -350,8 +350,8 @@ class EventRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             for a `Dataset`.
         """
         check_is_fitted(self, "predictor_")
-        values, data = predictions_of(self, events, cutoffs, cutoff_column, until, static, labels, features)
-        return values if isinstance(events, Dataset) else predicted_frame(events, data, ["prediction"], [values])
+        values, rows = predictions_of(self, events, cutoffs, cutoff_column, until, static, labels, features)
+        return values if isinstance(events, Dataset) else predicted_frame(events, rows, ["prediction"], [values])
 
     @property
     def adds(self) -> list[dict[str, Any]]:

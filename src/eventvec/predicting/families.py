@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -54,12 +55,14 @@ class Rows:
         labels: The labels that are known, for the features of earlier ones.
         features: Tables of the caller's features by name.
         key: The name of the key in the caller's tables, if it is another.
+        cutoffs: `n` the times of the rows as the table of cutoffs has them; None without such a table.
     """
 
     data: Dataset
     labels: TimedLabels | None = None
     features: Mapping[str, Tabular] = field(default_factory=dict)
     key: str | None = None
+    cutoffs: pa.Array | None = None
 
     @property
     def moments(self) -> Array:

@@ -36,7 +36,7 @@ def frame_of(library: Library, key: str, keys: pa.Array, names: Sequence[str], v
         key: The name of the key.
         keys: `n` keys.
         names: The names of the other columns.
-        values: `(n, len(names))` their values, or one sequence of `n` values for each.
+        values: `(n, len(names))` their values, or one sequence of `n` values for each, which may be an array of Arrow.
 
     Example:
         >>> frame_of("polars", "card", pa.array([7, 8]), ["a", "b"], np.eye(2)).rows()
@@ -48,9 +48,11 @@ def frame_of(library: Library, key: str, keys: pa.Array, names: Sequence[str], v
         index = pd.Index(key_series(keys, key).to_numpy(), name=key)
         if isinstance(values, np.ndarray):
             return pd.DataFrame(values, index=index, columns=list(names))
-        return pd.DataFrame(dict(zip(names, values, strict=True)), index=index)
+        series = [column.to_pandas().array if isinstance(column, pa.Array) else column for column in values]
+        return pd.DataFrame(dict(zip(names, series, strict=True)), index=index)
     columns = values.T if isinstance(values, np.ndarray) else values
-    named = {name: np.ascontiguousarray(column) for name, column in zip(names, columns, strict=True)}
+    arrays = [column if isinstance(column, pa.Array) else np.ascontiguousarray(column) for column in columns]
+    named = dict(zip(names, arrays, strict=True))
     return (
         pl.DataFrame({key: key_series(keys, key), **named}) if library == "polars" else pa.table({key: keys, **named})
     )

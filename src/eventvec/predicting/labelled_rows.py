@@ -118,7 +118,7 @@ def of_table(events: Dataset | None, read: Callable[..., Dataset], labels: Tabul
     if timed.time is None and histories.moments is None and histories.origin.until is None:
         notes.append(untimed(asked.time.label_time))
     assert isinstance(joined.labels, np.ndarray)
-    notes = [*histories.notes[: 0 if events is None else len(data.notes)], *notes, *joined.notes]
+    notes = [*data.notes, *notes, *joined.notes]
     complete = replace(_with_static(histories, asked), notes=tuple(notes))
     rows_of = with_moment(complete)[joined.positions]
     weights = None if joined.weights is None else positive(joined.weights)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from eventvec.dataset import Dataset
 from eventvec.embedding import with_moment
 from eventvec.errors import ConfigError, DataError, listed, shown
@@ -13,7 +15,8 @@ from eventvec.predicting.event_predictor import Predictor
 from eventvec.predicting.families import STATIC, EarlierLabels, Rows, StaticValues
 from eventvec.predicting.frames import with_key
 from eventvec.tables import attach_known, read
-from eventvec.tables.cutoffs import with_absent
+from eventvec.tables.cutoffs import as_given, with_absent
+from eventvec.tables.embeddings import row_columns
 from eventvec.tables.label_times import TimedLabels, read_labels, readable, time_columns
 from eventvec.tables.sources import Tabular, events_table, kept, read_table
 from eventvec.tables.times import Instant
@@ -43,6 +46,7 @@ def rows_to_predict(predictor: Predictor, events: Any, asked: Asked, reading: Ma
     cuts = {
         name: value for name, value in (("until", asked.until), *_cuts(predictor, asked).items()) if value is not None
     }
+    times = None
     if isinstance(events, Dataset):
         if cuts:
             raise ConfigError(f"{next(iter(cuts))} applies to a table, but the events are a data set already; cut it")
@@ -57,11 +61,21 @@ def rows_to_predict(predictor: Predictor, events: Any, asked: Asked, reading: Ma
         data = read(table, schema=predictor.schema, **reading, **cuts)
         if asked.cutoffs is not None:
             data = with_absent(data, cuts["cutoffs"], cuts["cutoff_column"])
+            times = as_given(data, cuts["cutoffs"], cuts["cutoff_column"])
     static = predictor.families.get(STATIC)
     if asked.static is not None and isinstance(static, StaticValues):
         data = attach_known(data, with_key(asked.static), [each.name for each in static.fields])
     tables = {name: with_key(table) for name, table in (asked.features or {}).items()}
-    return Rows(with_moment(data), _labels(predictor, asked), tables)
+    return Rows(with_moment(data), _labels(predictor, asked), tables, cutoffs=times)
+
+
+def identifying(rows: Rows) -> dict[str, pa.Array]:
+    """Return the columns that identify predicted rows: the key, and the time of each as the table of cutoffs has it."""
+    data = rows.data
+    columns = row_columns(data.keys, data.schema, data.moments, data.origin.options)
+    if rows.cutoffs is not None:
+        columns[list(columns)[1]] = rows.cutoffs
+    return columns
 
 
 def _cuts(predictor: Predictor, asked: Asked) -> dict[str, Any]:

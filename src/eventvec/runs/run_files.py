@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -103,12 +104,14 @@ class _Finished(_Info):
 
 def read_info(path: Path) -> dict[str, Any]:
     """Return a run's `run.json`."""
-    text = _contents(path / "run.json", f"{path} is not a run folder: it has no run.json")
+    absent = f"{path} is not a run folder: it has no run.json" if os.path.isdir(path) else f"{path} does not exist"
+    text = _contents(path / "run.json", absent)
     try:
         head = _Format.model_validate_json(text)
         if head.kind == "predictor":
             raise CheckpointError(
-                f"{path} holds a predictor; load it: ev.EventClassifier.load(path) or ev.EventRegressor.load(path)"
+                f"{path} predicts a label and has no vectors; use eventvec predict {path} EVENTS (in Python "
+                "ev.EventClassifier.load(path) or ev.EventRegressor.load(path))"
             )
         if (format_ := head.format) > FORMAT:
             raise CheckpointError(f"{path} has format {format_}; this eventvec reads up to {FORMAT}: upgrade eventvec")

@@ -43,6 +43,10 @@ PARAMETERS = (
     "sslsni", "target_session_attrs", "tcp_user_timeout", "user",
 )  # fmt: skip
 """Those that libpq knows besides, and that have no secret."""
+OTHER_FORMATS = (
+    ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".xls", ".feather", ".arrow", ".ipc", ".orc", ".avro",
+)  # fmt: skip
+"""The ends of names of files that are no Parquet."""
 DIGEST = "sha256:"
 """What stands after # in the name of an address whose query has literals that look like secrets."""
 
@@ -185,6 +189,17 @@ def features_name(source: str) -> str:
     if address is None or address.kind == "delta":
         return Path(source if address is None else address.place).name.partition(".")[0]
     return address.table[-1] if address.table else "query"
+
+
+def check_format(output: str | os.PathLike[str]) -> None:
+    """Refuse to write a table to a file whose name ends like that of another format than Parquet.
+
+    Raises:
+        ConfigError: If it does.
+    """
+    name = os.fsdecode(output)
+    if "://" not in name and name.lower().removesuffix(".gz").endswith(OTHER_FORMATS):
+        raise ConfigError(f"{name}: output is Parquet or a database table; name a file that ends in .parquet")
 
 
 def quoted(*names: str) -> str:

@@ -144,6 +144,18 @@ def with_absent(data: Dataset, table: Tabular, column: str) -> Dataset:
     )
 
 
+def as_given(data: Dataset, table: Tabular, column: str) -> pa.Array:
+    """Return `n` the time of each row of data that were cut at the times of a table, in the values of the table.
+
+    Of several values of one time, such as texts with and without the time of day, it is the first.
+    """
+    assert data.moments is not None
+    loaded = cutoff_table(table, data.schema, column)
+    parsed = times.same_kind(column, _parsed(loaded, column), data.schema)
+    distinct, first = np.unique(parsed.values, return_index=True)
+    return loaded.column(column).combine_chunks().take(pa.array(first[np.searchsorted(distinct, data.moments)]))
+
+
 def cutoff_table(table: Tabular, schema: Schema, column: str) -> pa.Table:
     """Return the column of keys of a table, and then its column of times."""
     opened = open_source(table)

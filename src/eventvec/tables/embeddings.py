@@ -20,7 +20,7 @@ from eventvec.files import whole
 from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables import times
-from eventvec.tables.addresses import address_of
+from eventvec.tables.addresses import address_of, check_format
 from eventvec.tables.databases import metadata_of, open_database, stored_rows, write_database
 from eventvec.tables.keys import holdout_mask, texts
 from eventvec.tables.outputs import MARK, check_output
@@ -255,8 +255,9 @@ def write(
         overwrite: Whether another file or table may be replaced too.
 
     Raises:
-        ConfigError: If the path is no place for a file, see `outputs.check_output`, the table is of another type, or
-            embeddings are to be merged with rows of another run.
+        ConfigError: If the path is no place for a file, see `outputs.check_output`, or ends like a file of another
+            format, such as .csv; if the table is of another type, or embeddings are to be merged with rows of another
+            run.
         DataError: If the database cannot be reached, or refuses the rows.
 
     Example:
@@ -270,8 +271,12 @@ def write(
         ([7, 8], [[1.0, 0.0], [0.0, 1.0]], [1, 2])
     """
     if not isinstance(table, Embeddings | pa.Table):
-        kind = type(table).__name__
-        raise ConfigError(f"write takes a path and the result of embed, predict, surprise or future_labels, got {kind}")
+        verb = next((name for name in ("write_parquet", "to_parquet") if hasattr(table, name)), None)
+        raise ConfigError(
+            f"write takes a path and the result of embed, predict, surprise or future_labels, got "
+            f"{type(table).__name__}" + (f"; a frame writes itself: frame.{verb}(path)" if verb else "")
+        )
+    check_format(path)
     check_output(path, overwrite=overwrite)
     arrow = table.arrow(wide=wide) if isinstance(table, Embeddings) else table
     described = json.loads((arrow.schema.metadata or {}).get(MARK, b"{}"))
