@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 import torch
 
 import eventvec as ev
 import make
 from eventvec.errors import ConfigError, DataError
+from eventvec.evaluation.models import Job, counted_trees
 from eventvec.sequences import Sequences
 from eventvec.threads import SMALL, VARIABLE, as_many_threads_as_pay, size
 
@@ -103,3 +105,19 @@ def test_what_is_no_module_and_what_has_no_weights_keeps_the_number() -> None:
     for model in (object(), torch.nn.Identity()):
         with as_many_threads_as_pay(model):
             assert torch.get_num_threads() == 3
+
+
+@pytest.mark.parametrize(
+    ("width", "asked", "variable", "expected"),
+    [(1, None, None, 1), (2, None, None, 0), (1, None, "3", 0), (1, 2, None, 2), (2, 1, None, 1)],
+)
+def test_few_features_have_trees_of_one_thread_and_both_the_job_and_the_variable_override_it(
+    monkeypatch: pytest.MonkeyPatch, width: int, asked: int | None, variable: str | None, expected: int
+) -> None:
+    pytest.importorskip("lightgbm")
+    if variable:
+        monkeypatch.setenv(VARIABLE, variable)
+    monkeypatch.setattr("eventvec.threads.SMALL_TREES", 100)
+    x = np.arange(100.0 * width).reshape(100, width)
+    trees = counted_trees(Job("binary", 2, x, np.arange(100) % 2, x[:0], num_threads=asked), 1)
+    assert trees.booster.params["num_threads"] == expected

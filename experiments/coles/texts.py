@@ -42,11 +42,11 @@ def word_frames(small: bool, seed: int) -> dict[str, pl.DataFrame]:
         .drop_nulls("word")
         .with_row_index("position")
     )
-    length = pl.len().over("package", "entry")
-    longest = pl.col("entry") == pl.col("entry").sort_by(length, "entry").last().over("package")
+    longest = pl.col("entry") == pl.col("entry").sort_by("length", "entry").last().over("package")
+    longest_entries = words.with_columns(length=pl.len().over("package", "entry")).filter(longest).drop("length")
     return {
         CHANGELOGS: words,
-        ENTRIES: words.filter(longest),
+        ENTRIES: longest_entries,
         DEALT: words.with_columns(pl.col("word").shuffle(seed)),
     }
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from polars.exceptions import PolarsError
+from polars.exceptions import PanicException, PolarsError
 
 import eventvec as ev
 from eventvec.errors import DataError, listed
@@ -146,7 +146,7 @@ def _table(path: Path) -> pl.DataFrame:
         return READERS[path.suffix](path)
     except FileNotFoundError as error:
         raise DataError(f"there is no file {path}; download it from https://huggingface.co/tppllm") from error
-    except (PolarsError, OSError) as error:
+    except (PolarsError, PanicException, OSError) as error:  # polars 1.30 panics on a line that is a list
         raise DataError(f"{path} cannot be read as {path.suffix[1:]}; download it again") from error
 
 

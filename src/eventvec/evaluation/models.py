@@ -16,6 +16,7 @@ from eventvec.errors import ConfigError, need
 from eventvec.evaluation.fitted import Linear, Trees, standardised
 from eventvec.evaluation.metrics import Task
 from eventvec.sequences import Array
+from eventvec.threads import threads_of_trees
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class Job:
 
     `x` is `(n, d)` finite features of the training part, `y` its `(n,)` codes from 0, or numbers, `test` `(m, d)`
     features of the rows to predict. `classes` is 0 for numbers. `weights` is how much each training row counts, above
-    0, `groups` are `(n,)` codes of what is never split. `num_threads` is that of boosted trees, all cores by default.
+    0, `groups` are `(n,)` codes of what is never split. `num_threads` is that of boosted trees, by
+    default `threads.threads_of_trees`.
     """
 
     task: Task
@@ -129,7 +131,7 @@ def _boosted(job: Job, boosting: Boosting, truth: Array | None = None) -> Trees:
         "seed": job.seed,
         "deterministic": True,
         "force_col_wise": True,
-        "num_threads": job.num_threads or 0,
+        "num_threads": job.num_threads or threads_of_trees(job.x.size),
         "verbosity": -1,
     }
     data = package.Dataset(job.x, job.y, weight=job.weights)
