@@ -117,7 +117,7 @@ def evaluate(
     others = [name for name in (chosen.group, chosen.weight) if name is not None]
     origin = z.origin
     time = time_of_cutoffs(chosen.label_time, columns, z.keys, z.moments, origin)
-    timed = read_labels(labels, z.schema, [key, *names, *others], time)
+    timed = read_labels(labels, z.schema, key, names, others, time)
     joined = join_timed(
         z.keys, z.schema.key_out, timed, names if len(names) > 1 else names[0], table_key=key,
         group=chosen.group, moments=z.moments, origin=origin, weight=chosen.weight,
@@ -197,7 +197,7 @@ def _refuse_leaks(
         refuse_later_events(z, moments, where, with_cutoffs(z, timed, labels), inclusive)
         return (f"{read_before(str(timed.time), inclusive, z.schema)}.", *timed.notes)
     is_cut = z.moments is not None or options.until is not None or z.metadata.get("until") is not None
-    return () if is_cut else (untimed(options.label_time),)
+    return () if is_cut else (untimed(options.label_time), *timed.notes)
 
 
 def _split(z: Embeddings, moments: Array, options: LabelOptions) -> tuple[Array, Array, tuple[str, ...]]:

@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventvec.dataset import Dataset, repeated
-from eventvec.errors import ConfigError, DataError, listed, no_column, printable, shown
+from eventvec.errors import ConfigError, DataError, listed, printable, shown
 from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables import coding, times
@@ -24,6 +24,7 @@ from eventvec.tables.cutoffs import snapshots
 from eventvec.tables.keys import align
 from eventvec.tables.read_options import DECLINED, LabelTime
 from eventvec.tables.sources import Source, Tabular, is_pandas, open_source, read_table
+from eventvec.tables.untimed_labels import maybe_times, reasons, refuse_several_rows
 
 NAME_IT = f"name the column with the time of each label: label_time= (--label-time), or {DECLINED!r} for none"
 
@@ -40,7 +41,7 @@ class TimedLabels:
         time: The column of the times; None if labels have none.
         moments: `(m,)` the time of each row in the unit of `Sequences`, null where it is missing.
         chosen: Whether the column was chosen because it is the only one.
-        notes: Sentences about the times.
+        notes: Sentences about the times, or about why no column was taken as the time.
     """
 
     table: pl.DataFrame
@@ -50,33 +51,52 @@ class TimedLabels:
     notes: tuple[str, ...] = ()
 
 
-def read_labels(labels: Tabular, schema: Schema, columns: Sequence[str], given: str | None) -> TimedLabels:
+def read_labels(
+    labels: Tabular, schema: Schema, key: str, names: Sequence[str], others: Sequence[str], given: str | None
+) -> TimedLabels:
     """Return columns of a table of labels, and the times of the labels.
 
     Args:
         labels: The table.
         schema: The schema of the events.
-        columns: The key, the labels and whatever else is read, none of which is a time.
+        key: The name of the key in the table.
+        names: The labels.
+        others: Whatever else is read, none of which is a time.
         given: The column of the times, `DECLINED`, or None to choose it.
 
     Raises:
-        DataError: If a column is absent, or the named one holds no times of the events' kind.
+        DataError: If a column is absent, or the named one holds no times of the events' kind; if no column of times is
+            found, and a key has several rows that are not equal.
         ConfigError: If several columns may be the times of the labels.
     """
-    named = [] if given in (None, DECLINED) else [str(given)]
-    wanted = list(dict.fromkeys([*columns, *named]))
-    table = _with_times(labels, schema, wanted) if given is None else read_table(labels, wanted, "the label table")
-    for name in wanted:
-        if name not in table.columns:
-            raise DataError(no_column(name, table.columns, table="the label table"))
+    columns = list(dict.fromkeys([key, *names, *others]))
+    if given is None:
+        opened = readable(labels, columns)
+        opened.need(columns, "the label table")
+        beside = dict.fromkeys([*may_hold_times(opened.types, schema, columns), *maybe_times(opened.types, columns)])
+        table = read_table(opened, [*columns, *beside])
+    else:
+        named = [] if given == DECLINED else [str(given)]
+        table = read_table(labels, list(dict.fromkeys([*columns, *named])), "the label table")
     time, chosen = choose(time_columns(table.drop(columns), schema), schema, given)
+    if time is None and given is None:
+        why = reasons(table.drop(columns), schema, ISO)
+        if key not in names and table[key].drop_nulls().is_duplicated().any():
+            refuse_several_rows(_comparable(opened), key, names, why)
+        tried = f"No column of the labels was taken as their time: {'; '.join(why)}."
+        return TimedLabels(table.select(columns), notes=(tried,) if why else ())
     if time is None:
-        return TimedLabels(table.select(wanted))
+        return TimedLabels(table.select(columns))
     try:
         moments, notes = moments_of(table[time], schema)
     except DataError as error:
         raise DataError(f"{error}; if it is not the time of the labels, {NAME_IT}" if chosen else str(error)) from error
     return TimedLabels(table.select(*dict.fromkeys([*columns, time])), time, moments, chosen, notes)
+
+
+def _comparable(table: Source) -> pl.DataFrame:
+    """Return the columns of a table in which rows can be compared."""
+    return read_table(table, [name for name, kind in table.types.items() if coding.kind_of(kind) != "other"])
 
 
 def choose(candidates: Collection[str], schema: Schema, given: str | None) -> tuple[str | None, bool]:
@@ -163,7 +183,8 @@ def labelled_histories(
     """Return the histories as of the times of labels, with the labels and the name of their key.
 
     There is one row for each labelled entity and each of its times. Where labels have no times, or the data were cut at
-    several times of an entity, the data are returned as they are. Notes and origin of the data say where they were cut.
+    several times of an entity, the rows of the data are returned as they are. Notes and origin of the data say where
+    they were cut.
 
     Args:
         data: The events.
@@ -182,9 +203,10 @@ def labelled_histories(
     if key in names:
         raise ConfigError(f"the label {shown(key)} is the key; name the column to predict")
     given = time_of_cutoffs(options.label_time, opened.types, data.keys, data.moments, data.origin.options)
-    timed = read_labels(opened, schema, [key, *names, *columns], given)
+    timed = read_labels(opened, schema, key, names, columns, given)
     if timed.moments is None or timed.time is None:
-        return data, timed, key
+        is_cut = data.moments is not None or data.origin.until is not None
+        return data if is_cut else replace(data, notes=(*data.notes, *timed.notes)), timed, key
     present = timed.table.select(~pl.all_horizontal(pl.col(names).is_null())).to_series()
     timed = replace(timed, table=timed.table.filter(present), moments=timed.moments.filter(present))
     if data.moments is not None and repeated(data.keys):
@@ -261,13 +283,6 @@ def read_before(time: str, inclusive: bool, schema: Schema) -> str:
     """Return which events are read for a label, in words; those that were known by then, if that is another time."""
     when, known = "up to and including" if inclusive else "before", " that were known" if schema.known_at else ""
     return printable(f"Only events{known} {when} the time of each label, in {time!r}, are read")
-
-
-def _with_times(labels: Tabular, schema: Schema, columns: Sequence[str]) -> pl.DataFrame:
-    """Return columns of a table, and all that may hold times by their types."""
-    opened = readable(labels, columns)
-    opened.need(columns, "the label table")
-    return read_table(opened, [*columns, *may_hold_times(opened.types, schema, columns)])
 
 
 def may_hold_times(types: Mapping[str, pa.DataType], schema: Schema, others: Collection[str]) -> list[str]:

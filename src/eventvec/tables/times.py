@@ -29,6 +29,13 @@ MONTHS = {"y": 12, "mo": 1}
 ZONED = ("%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M%#z")
 PLAIN = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 
+DATE_LIKE = (
+    r"\s*(\d{1,2}([./-])\d{1,2}(\2\d{2,4})?|\d{4}([./-])\d{1,2}(\4\d{1,2})?|\d{1,2}[./]\d{4}|"
+    r"(19|20)\d\d(0[1-9]|1[0-2])(\d\d)?|"
+    r"(\d{1,2}[ .-]*)?(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[ .,'-]*\d[\d ,]*)([ T].{0,16})?$"
+)
+"""A text that looks like a date, with a time of the day or without, or like a month."""
+
 
 class EpochUnit(NamedTuple):
     """A unit in which computers count the time since 1970: its name in full, and how many of it are in a second."""
@@ -153,6 +160,11 @@ def epoch_note(name: str, times: Times) -> tuple[str, ...]:
         f"the times in {shown(name)} look like {unit.words} since 1970 and are read as plain numbers; for calendar "
         f"times set time_format={option!r} (--time-format {option}), for later tables too",
     )
+
+
+def date_like(text: str) -> bool:
+    """Return whether a text looks like a date or a month, so that a message may show it: it is no key."""
+    return re.match(DATE_LIKE, text, re.IGNORECASE) is not None
 
 
 def known_zone(zone: str | None) -> str | None:
