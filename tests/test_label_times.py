@@ -481,3 +481,52 @@ def test_labels_of_plain_numbers_say_which_column_is_their_time() -> None:
         DataError, match="'day' holds Int64, while the times of events are numbers, of which only a col"
     ):
         ev.fine_tune(ev.fit("ocp", data, epochs=1, dim=4), data, panel, "y", epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ("01.06.2024", 'pl.col("month").str.to_date("%d.%m.%Y")'),
+        ("2024-06", '(pl.col("month") + "-01").str.to_date()'),
+        ("06/01/2024", 'pl.col("month").str.to_date("FORMAT")'),
+    ],
+)  # fmt: skip
+def test_times_of_labels_and_cutoffs_that_cannot_be_read_are_shown_with_how_to_convert_them(
+    value: str, code: str
+) -> None:
+    given, data = labels().select("card", "y", month=pl.lit(value)), run().read(events())
+    rest = (
+        f"has 240 unreadable times (first at row 0: '{value}'); accepted: ISO 8601, such as 2024-06-01, all with a zone"
+    )
+    advice = f"convert it first, for example {code}"
+    for of, call in (
+        (
+            "labels",
+            lambda: ev.EventClassifier("card", "at", progress=False).fit(events(), given, "y", label_time="month"),
+        ),
+        ("labels", lambda: ev.fine_tune(run(), data, given, "y", label_time="month", epochs=1)),
+        ("cutoffs", lambda: run().embed(events(), cutoffs=given, cutoff_column="month")),
+    ):
+        with pytest.raises(DataError) as refused:
+            call()
+        assert str(refused.value).startswith(f"column 'month' of the {of} {rest}"), refused.value
+        assert advice in str(refused.value)
+    if "FORMAT" not in code:
+        read = given.with_columns(eval(code).alias("month"))
+        assert read["month"].unique().to_list() == [datetime(2024, 6, 1).date()]
+
+
+def test_numbers_as_times_of_labels_are_refused_without_an_option_that_labels_do_not_have() -> None:
+    given = labels().select("card", "y", month=pl.lit(202406))
+    with pytest.raises(DataError, match=r"'month' of the labels holds integer values, .* dates or timestamps first$"):
+        ev.fine_tune(run(), run().read(events()), given, "y", label_time="month", epochs=1)
+
+
+def test_estimators_read_times_of_events_in_the_format_that_the_message_names() -> None:
+    told = events().with_columns(pl.col("at").dt.strftime("%d.%m.%Y %H:%M:%S%.6f"))
+    once = labels().drop("known")
+    with pytest.raises(DataError, match=r"first at row 0: '\d\d.*in estimators reading=.'time_format': ...}"):
+        ev.EventClassifier("card", "at", progress=False).fit(told, once, "y")
+    reading = {"time_format": "%d.%m.%Y %H:%M:%S%.f"}
+    model = ev.EventClassifier("card", "at", reading=reading, budget=1, progress=False).fit(told, once, "y")
+    assert "240 rows have a label." in model.notes_

@@ -136,11 +136,12 @@ def _holds_times(column: pl.Series, schema: Schema) -> bool:
     return True
 
 
-def moments_of(column: pl.Series, schema: Schema) -> tuple[pl.Series, tuple[str, ...]]:
+def moments_of(column: pl.Series, schema: Schema, of: str = "the labels") -> tuple[pl.Series, tuple[str, ...]]:
     """Return `(m,)` times in the unit of `Sequences`, null where they are missing, and a note if they are days."""
     name = column.name
-    read = times.parse_times(name, pa.chunked_array([column.alias("").to_arrow()]))  # polars exports no name with \0
-    parsed = times.same_kind(name, read, schema)
+    held = pa.chunked_array([column.alias("").to_arrow()])  # polars exports no name with \0
+    read = times.parse_times(name, held, of=of)
+    parsed = times.same_kind(name, read, schema, of)
     moments = pl.DataFrame({"time": parsed.values, "missing": parsed.missing}).select(
         pl.when(~pl.col("missing")).then(pl.col("time")).alias(name)
     )[name]

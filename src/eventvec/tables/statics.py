@@ -29,6 +29,8 @@ from eventvec.tables.scales import scaled
 from eventvec.tables.sources import Source, Tabular, open_source
 
 KINDS = get_args(StaticKind)
+TABLE = "the static table"
+"""The name of the table in messages about its times."""
 LONG = 50
 """Mean number of characters above which a text column is free text and not categorical."""
 
@@ -260,7 +262,7 @@ def _match_times(data: Dataset, opened: Source, key: str, time: str, names: list
     table = opened.load([key, time, *names])
     frame = pl.DataFrame({key: key_series(table.column(key), key)})
     _refuse_rows(key, frame[key].is_null(), "missing value")
-    parsed = times.same_kind(time, times.parse_times(time, table.column(time)), data.schema)
+    parsed = times.same_kind(time, times.parse_times(time, table.column(time), of=TABLE), data.schema, TABLE)
     coding.refuse_rows(time, parsed.missing, "missing value", "; every row needs a time", " of the static table")
     frame = frame.with_columns(pl.Series(time, parsed.values))
     assert data.moments is not None
