@@ -530,3 +530,48 @@ def test_estimators_read_times_of_events_in_the_format_that_the_message_names() 
     reading = {"time_format": "%d.%m.%Y %H:%M:%S%.f"}
     model = ev.EventClassifier("card", "at", reading=reading, budget=1, progress=False).fit(told, once, "y")
     assert "240 rows have a label." in model.notes_
+
+
+def test_labels_after_the_last_event_raise_a_question_about_their_time() -> None:
+    last = events("nothing")["at"].max()
+    assert isinstance(last, datetime)
+    data = run().read(events("nothing"))
+    for days, late, asked in ((1, 121, True), (1, 119, False), (31, 1, True), (29, 1, False), (0, 0, False)):
+        known = pl.when(pl.col("card") < late).then(pl.lit(last + timedelta(days=days))).otherwise(pl.lit(last))
+        given = labels().with_columns(known.alias("known"))
+        question = f"{late} of 240 labels lie after the last event ({last}); is 'known' the time at which"
+        notes = ev.fine_tune(run(), data, given, "y", epochs=1).notes
+        assert sum(note.startswith(question) for note in notes) == asked, (days, late, notes)
+    given = labels().with_columns(known=pl.lit(last + timedelta(days=1)))
+    question = f"240 of 240 labels lie after the last event ({last}); is 'known' the time at which"
+    model = ev.EventClassifier("card", "at", budget=0.1, progress=False).fit(events("nothing"), given, "y")
+    evaluation = ev.evaluate(run().embed(data), data, given, "y", **MODELS)
+    for each in (model.notes_, evaluation.notes):
+        assert sum(note.startswith(question) for note in each) == 1, each
+    early = run().read(events("nothing"), until=KNOWN)
+    assert not any("after the last event" in note for note in ev.fine_tune(run(), early, labels(), "y", epochs=1).notes)
+
+
+def test_entities_without_labels_are_counted_once() -> None:
+    half = labels()[: N // 2]
+    model = ev.EventClassifier("card", "at", budget=0.1, progress=False)
+    plain = model.fit(events(), half.drop("known"), "y").notes_
+    assert "120 of 240 entities have no label, or several that disagree, and were left out." in plain
+    twice = pl.concat([labels(), labels().with_columns(pl.col("known") + timedelta(days=1))]).select("card", "known")
+    data = ev.read(events(), cutoffs=twice, cutoff_column="known", **READ)
+    timed = model.fit(data, half, "y").notes_
+    assert "360 of 480 rows, of 240 entities, have no label, or several that disagree, and were left out." in timed
+
+
+def test_keys_of_another_form_are_described_and_never_shown() -> None:
+    told = events().with_columns(card="C-" + pl.col("card").cast(pl.String).str.zfill(4))
+    data = ev.read(told, **READ)
+    encoder = ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=2)
+    wrong, right = r"\(column 'card', Int64, of the form 9\)", r"\((large_)?string, of the form 'a-9999'\)"
+    timed = ev.EventClassifier("card", "at", progress=False)
+    with pytest.raises(DataError, match=rf"none of 240 labelled rows has a key {wrong} among 240 entities {right}"):
+        timed.fit(told, labels(), "y")
+    with pytest.raises(DataError, match=rf"none of 240 labelled rows has a key {wrong} among 240 embeddings {right}"):
+        ev.evaluate(ev.embed(encoder, data), None, labels(), "y", label_time="none", **MODELS)
+    with pytest.raises(DataError, match=rf"none of 240 rows of the static table has a key {wrong.lower()} among 240"):
+        ev.attach(data, labels())

@@ -38,7 +38,15 @@ from eventvec.sequences import Array
 from eventvec.tables import Embeddings, read, times
 from eventvec.tables import until as cut
 from eventvec.tables.keys import texts
-from eventvec.tables.label_times import TimedLabels, fitted_later, read_before, read_labels, time_of_cutoffs, untimed
+from eventvec.tables.label_times import (
+    TimedLabels,
+    after_the_last_event,
+    fitted_later,
+    read_before,
+    read_labels,
+    time_of_cutoffs,
+    untimed,
+)
 from eventvec.tables.sources import Tabular, columns_of, kept
 
 
@@ -134,6 +142,8 @@ def evaluate(
         assert moments is not None
         rows, later, split_notes = _split(z, moments, chosen)
         notes += split_notes
+    if isinstance(data, Dataset) and moments is not None:
+        notes += after_the_last_event(data, moments, str(timed.time))
     notes += fitted_later(z.schema, z.metadata.get("holdouts") or (), moments)
     labelled, values = labelled[rows], joined.labels
     moments = None if moments is None else moments[rows]

@@ -14,14 +14,14 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from eventvec.dataset import Dataset, repeated
+from eventvec.dataset import Dataset, period, repeated
 from eventvec.errors import ConfigError, DataError, listed, printable, shown
 from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables import coding, times
 from eventvec.tables.addresses import name_of
 from eventvec.tables.cutoffs import snapshots
-from eventvec.tables.keys import align
+from eventvec.tables.keys import align, key_form
 from eventvec.tables.read_options import DECLINED, LabelTime
 from eventvec.tables.sources import Source, Tabular, is_pandas, open_source, read_table
 from eventvec.tables.untimed_labels import maybe_times, reasons, refuse_several_rows
@@ -228,8 +228,9 @@ def labelled_histories(
     rows = rows.filter(pl.col("row") >= 0, pl.col("moment").is_not_null()).unique().sort("row", "moment")
     if rows.is_empty():
         raise DataError(
-            f"none of {len(timed.table):,} labelled rows has a key (column {shown(key)}) among {len(data):,} entities "
-            f"and a time in {shown(timed.time)}; name the columns that hold them"
+            f"none of {len(timed.table):,} labelled rows has a key (column {shown(key)}, {key_form(timed.table[key])}) "
+            f"among {len(data):,} entities ({key_form(data.keys)}) and a time in {shown(timed.time)}; name the columns "
+            "that hold them"
         )
     cutoffs: dict[str, Any] = {"cutoffs": source, "cutoff_column": timed.time}
     if options.inclusive or "inclusive" in data.origin.options:
@@ -276,8 +277,28 @@ def cut(data: Dataset, rows: Array, moments: Array, labels: TimedLabels, options
     note = read_before(time, inclusive, data.schema) + (
         f"; {empty:,} of {len(result):,} rows have none" if empty else ""
     )
-    notes = (*data.notes, note, *labels.notes)
+    beyond = after_the_last_event(data, moments, time)
+    notes = (*data.notes, note, *labels.notes, *beyond)
     return replace(result, notes=notes, origin=data.origin.including(**options))
+
+
+def after_the_last_event(data: Dataset, moments: Array, time: str) -> tuple[str, ...]:
+    """Return a question about the column of times if labels lie after all events: most, or one by more than 30 days.
+
+    Events that were cut at a time end there, so they raise no question.
+    """
+    span = period(data.sequences)
+    if span is None or data.moments is not None or data.origin.until is not None:
+        return ()
+    late = moments[moments > span[1]]
+    far = data.schema.clock and len(late) and late.max() - span[1] > 30 * times.DAY
+    if not (far or 2 * len(late) > len(moments)):
+        return ()
+    last = times.to_arrow(data.schema, np.array([span[1]]), np.zeros(1, bool))[0].as_py()
+    return (
+        f"{len(late):,} of {len(moments):,} labels lie after the last event ({last}); is {shown(time)} the time at "
+        "which the prediction was due?",
+    )
 
 
 def read_before(time: str, inclusive: bool, schema: Schema) -> str:
