@@ -5,6 +5,7 @@ The labels are drawn at random, and events after their time tell them. Whoever r
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.commands import answer, invoke
 
 import eventvec as ev
 from eventvec.errors import ConfigError, DataError
+from eventvec.tables.label_times import untimed
 
 N, EVENTS, KNOWN = 240, 8, datetime(2024, 6, 1)
 MODELS: dict[str, Any] = {"models": ["logistic_regression"], "folds": 3}
@@ -242,12 +244,12 @@ def test_numbers_are_never_guessed_to_be_times() -> None:
 
 def test_what_is_known_of_the_run_is_used_before_anything_is_suspected() -> None:
     early = run().read(events(), until=KNOWN)
-    untimed = labels().drop("known")
-    evaluation = ev.evaluate(run().embed(early), early, untimed, "y", **MODELS)
+    no_time = labels().drop("known")
+    evaluation = ev.evaluate(run().embed(early), early, no_time, "y", **MODELS)
     assert not any("time" in note and "label" in note for note in evaluation.notes)
-    tuned = ev.fine_tune(run(), early, untimed, "y", epochs=1)
+    tuned = ev.fine_tune(run(), early, no_time, "y", epochs=1)
     assert not any("became known" in note for note in tuned.notes)
-    plain = ev.fine_tune(run(), run().read(events()), untimed, "y", epochs=1)
+    plain = ev.fine_tune(run(), run().read(events()), no_time, "y", epochs=1)
     assert any("became known" in note for note in plain.notes)
 
 
@@ -400,3 +402,176 @@ def test_histories_at_several_times_are_as_inclusive_as_they_were_read() -> None
         ev.fine_tune(run(), strict, panel, "y", epochs=1, inclusive=True)
     notes = ev.influence(run(), inclusive, panel, "y", folds=3).notes
     assert "Only events up to and including the time of each label, in 'known', are read." in notes
+
+
+UNREADABLE: dict[str, tuple[list[Any], str]] = {
+    "dotted": (["01.06.2024", "01.07.2024"], "'month' is text such as '01.06.2024', not ISO 8601, and looks like"),
+    "months": (["2024-06", "2024-07"], "'month' is text such as '2024-06', not ISO 8601, and looks like months (Y"),
+    "whole": ([202406, 202407], "'month' holds numbers, which are never taken as dates, although those such as 202406"),
+    "words": (["June of Ann", "July of Ann"], "'month' is text, not ISO 8601"),
+}  # fmt: skip
+"""Months that are no times, and what is said of them; words that may be a key are not shown."""
+
+
+@pytest.mark.parametrize("form", UNREADABLE)
+def test_a_panel_whose_times_cannot_be_read_is_refused_by_every_call(form: str, tmp_path: Path) -> None:
+    months, reason = UNREADABLE[form]
+    no_time = labels().drop("known")
+    panel = pl.concat([no_time.with_columns(month=pl.lit(month)) for month in months])
+    panel.write_csv(tmp_path / "labels.csv")
+    message = (
+        rf"'card' has several rows for 240 keys, and no column of times was found \({re.escape(reason)}.*: name one"
+    )
+    data, z = run().read(events()), run().embed(events())
+    for given in (panel, panel.to_pandas(), tmp_path / "labels.csv"):
+        for call in (
+            lambda given: ev.EventClassifier("card", "at", budget=1, progress=False).fit(events(), given, "y"),
+            lambda given: ev.evaluate(z, None, given, "y", **MODELS),
+            lambda given: ev.fine_tune(run(), data, given, "y", epochs=1),
+            lambda given: ev.influence(run(), events(), given, "y", folds=3),
+            lambda given: ev.compare(data, given, "y", methods=["coles", "ocp"], epochs=1, out=tmp_path / "c"),
+            lambda given: ev.tune(data, given, "y", epochs=1, out=tmp_path / "t"),
+            lambda given: ev.report(run(), data, labels=given, label="y", **MODELS),
+        ):
+            with pytest.raises(DataError, match=message):
+                call(given)
+    declined = ev.evaluate(z, None, panel, "y", label_time="none", **MODELS)
+    assert "240 rows of the label table repeat another one and were merged with it." in declined.notes
+
+
+def test_equal_rows_of_a_key_are_merged_and_rows_that_differ_anywhere_are_not() -> None:
+    z, once = run().embed(events()), labels().drop("known").with_columns(wave=pl.lit(1))
+    merged = ev.evaluate(z, None, pl.concat([once, once[:5]]), "y", **MODELS)
+    assert "5 rows of the label table repeat another one and were merged with it." in merged.notes
+    without = once[:5].with_columns(y=None, wave=2)  # rows without a label have nothing to differ in
+    ev.evaluate(z, None, pl.concat([once, without], how="vertical_relaxed"), "y", **MODELS)
+    with pytest.raises(DataError, match="'card' has several rows for 5 keys, and no column of times was found: name"):
+        ev.evaluate(z, None, pl.concat([once, once[:5].with_columns(wave=2)]), "y", **MODELS)
+
+
+def test_the_verdict_says_that_labels_have_no_time_and_the_notes_why_no_column_is_one() -> None:
+    known = pl.col("known").dt.strftime("%Y-%m")
+    given = labels().select("card", "y", month=known, sector=pl.lit("a"))
+    tried = (
+        "No column of the labels was taken as their time: 'month' is text such as '2024-06', not ISO 8601, and looks"
+    )
+    model = ev.EventClassifier("card", "at", budget=1, progress=False).fit(events(), given, "y")
+    answers = [
+        model.explain(),
+        ev.evaluate(run().embed(events()), None, given, "y", **MODELS),
+        ev.influence(run(), events(), given, "y", folds=3),
+    ]
+    for each in answers:
+        (note,) = (note for note in each.notes if note.startswith(tried))
+        assert note.endswith("'sector' is text, not ISO 8601.")
+        assert untimed(None) in each.notes
+    assert model.explain().verdict[-1] == untimed(None)
+    tuned = ev.fine_tune(run(), run().read(events()), given, "y", epochs=1)
+    assert sum(note.startswith(tried) for note in tuned.notes) == 1
+    model.fit(events(), given, "y", label_time="none")
+    assert untimed(None) not in model.explain().verdict
+    assert not any(note.startswith(tried) for note in model.notes_)
+
+
+def test_labels_of_plain_numbers_say_which_column_is_their_time() -> None:
+    shop = pl.DataFrame({"card": np.arange(800) // 20, "at": np.tile(np.arange(20), 40), "paid": np.arange(800) % 7})
+    data = ev.read(shop, key="card", time="at", numeric=["paid"])
+    panel = pl.DataFrame({"card": np.arange(80) // 2, "day": [5, 10] * 40, "y": [True, True, False, False] * 20})
+    with pytest.raises(
+        DataError, match="'day' holds Int64, while the times of events are numbers, of which only a col"
+    ):
+        ev.fine_tune(ev.fit("ocp", data, epochs=1, dim=4), data, panel, "y", epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ("01.06.2024", 'pl.col("month").str.to_date("%d.%m.%Y")'),
+        ("2024-06", '(pl.col("month") + "-01").str.to_date()'),
+        ("06/01/2024", 'pl.col("month").str.to_date("FORMAT")'),
+    ],
+)  # fmt: skip
+def test_times_of_labels_and_cutoffs_that_cannot_be_read_are_shown_with_how_to_convert_them(
+    value: str, code: str
+) -> None:
+    given, data = labels().select("card", "y", month=pl.lit(value)), run().read(events())
+    rest = (
+        f"has 240 unreadable times (first at row 0: '{value}'); accepted: ISO 8601, such as 2024-06-01, all with a zone"
+    )
+    advice = f"convert it first, for example {code}"
+    for of, call in (
+        (
+            "labels",
+            lambda: ev.EventClassifier("card", "at", progress=False).fit(events(), given, "y", label_time="month"),
+        ),
+        ("labels", lambda: ev.fine_tune(run(), data, given, "y", label_time="month", epochs=1)),
+        ("cutoffs", lambda: run().embed(events(), cutoffs=given, cutoff_column="month")),
+    ):
+        with pytest.raises(DataError) as refused:
+            call()
+        assert str(refused.value).startswith(f"column 'month' of the {of} {rest}"), refused.value
+        assert advice in str(refused.value)
+    if "FORMAT" not in code:
+        read = given.with_columns(eval(code).alias("month"))
+        assert read["month"].unique().to_list() == [datetime(2024, 6, 1).date()]
+
+
+def test_numbers_as_times_of_labels_are_refused_without_an_option_that_labels_do_not_have() -> None:
+    given = labels().select("card", "y", month=pl.lit(202406))
+    with pytest.raises(DataError, match=r"'month' of the labels holds integer values, .* dates or timestamps first$"):
+        ev.fine_tune(run(), run().read(events()), given, "y", label_time="month", epochs=1)
+
+
+def test_estimators_read_times_of_events_in_the_format_that_the_message_names() -> None:
+    told = events().with_columns(pl.col("at").dt.strftime("%d.%m.%Y %H:%M:%S%.6f"))
+    once = labels().drop("known")
+    with pytest.raises(DataError, match=r"first at row 0: '\d\d.*in estimators reading=.'time_format': ...}"):
+        ev.EventClassifier("card", "at", progress=False).fit(told, once, "y")
+    reading = {"time_format": "%d.%m.%Y %H:%M:%S%.f"}
+    model = ev.EventClassifier("card", "at", reading=reading, budget=1, progress=False).fit(told, once, "y")
+    assert "240 rows have a label." in model.notes_
+
+
+def test_labels_after_the_last_event_raise_a_question_about_their_time() -> None:
+    last = events("nothing")["at"].max()
+    assert isinstance(last, datetime)
+    data = run().read(events("nothing"))
+    for days, late, asked in ((1, 121, True), (1, 119, False), (31, 1, True), (29, 1, False), (0, 0, False)):
+        known = pl.when(pl.col("card") < late).then(pl.lit(last + timedelta(days=days))).otherwise(pl.lit(last))
+        given = labels().with_columns(known.alias("known"))
+        question = f"{late} of 240 labels lie after the last event ({last}); is 'known' the time at which"
+        notes = ev.fine_tune(run(), data, given, "y", epochs=1).notes
+        assert sum(note.startswith(question) for note in notes) == asked, (days, late, notes)
+    given = labels().with_columns(known=pl.lit(last + timedelta(days=1)))
+    question = f"240 of 240 labels lie after the last event ({last}); is 'known' the time at which"
+    model = ev.EventClassifier("card", "at", budget=0.1, progress=False).fit(events("nothing"), given, "y")
+    evaluation = ev.evaluate(run().embed(data), data, given, "y", **MODELS)
+    for each in (model.notes_, evaluation.notes):
+        assert sum(note.startswith(question) for note in each) == 1, each
+    early = run().read(events("nothing"), until=KNOWN)
+    assert not any("after the last event" in note for note in ev.fine_tune(run(), early, labels(), "y", epochs=1).notes)
+
+
+def test_entities_without_labels_are_counted_once() -> None:
+    half = labels()[: N // 2]
+    model = ev.EventClassifier("card", "at", budget=0.1, progress=False)
+    plain = model.fit(events(), half.drop("known"), "y").notes_
+    assert "120 of 240 entities have no label, or several that disagree, and were left out." in plain
+    twice = pl.concat([labels(), labels().with_columns(pl.col("known") + timedelta(days=1))]).select("card", "known")
+    data = ev.read(events(), cutoffs=twice, cutoff_column="known", **READ)
+    timed = model.fit(data, half, "y").notes_
+    assert "360 of 480 rows, of 240 entities, have no label, or several that disagree, and were left out." in timed
+
+
+def test_keys_of_another_form_are_described_and_never_shown() -> None:
+    told = events().with_columns(card="C-" + pl.col("card").cast(pl.String).str.zfill(4))
+    data = ev.read(told, **READ)
+    encoder = ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=2)
+    wrong, right = r"\(column 'card', Int64, of the form 9\)", r"\((large_)?string, of the form 'a-9999'\)"
+    timed = ev.EventClassifier("card", "at", progress=False)
+    with pytest.raises(DataError, match=rf"none of 240 labelled rows has a key {wrong} among 240 entities {right}"):
+        timed.fit(told, labels(), "y")
+    with pytest.raises(DataError, match=rf"none of 240 labelled rows has a key {wrong} among 240 embeddings {right}"):
+        ev.evaluate(ev.embed(encoder, data), None, labels(), "y", label_time="none", **MODELS)
+    with pytest.raises(DataError, match=rf"none of 240 rows of the static table has a key {wrong.lower()} among 240"):
+        ev.attach(data, labels())

@@ -99,7 +99,7 @@ def test_notes_count_and_print_no_key():
         "1 rows of the label table repeat another one and were merged with it.",
         "1 keys of the label table have rows that disagree and were left out.",
         "1 labels have no embedding and were left out.",
-        "2 embeddings have no usable label and were left out.",
+        "2 of 3 embeddings have no label, or several that disagree, and were left out.",
     )
     assert "secret" not in " ".join(joined.notes)
 

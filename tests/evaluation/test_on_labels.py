@@ -84,7 +84,9 @@ def test_an_evaluation_equals_scores_of_features_that_are_joined_by_a_loop() -> 
         assert (result.features, result.model) == (other.features, other.model)
         assert result.main.values == pytest.approx(other.main.values, abs=1e-6)
     assert evaluation.notes == (
-        "77 embeddings have a label.", "13 embeddings have no usable label and were left out.", untimed(None),
+        "77 embeddings have a label.",
+        "13 of 90 embeddings have no label, or several that disagree, and were left out.",
+        untimed(None),
         *expected.notes,
     )  # fmt: skip
     shuffled = np.random.default_rng(0).permutation(N)

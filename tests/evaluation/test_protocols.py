@@ -263,7 +263,7 @@ def test_held_out_entities_are_tested_after_the_date_and_others_train_before_it(
         ),
         ({"split_at": "2024-04-01", "gap": "-3d"}, ConfigError, "'-3d' is no length of time for column 'at'"),
         ({"label_time": "none"}, ConfigError, r"labels need a time too; name its column .* \(--label-time\)"),
-        ({"label_time": "weight"}, DataError, "column 'weight' holds float values, but column 'at'"),
+        ({"label_time": "weight"}, DataError, "column 'weight' of the labels holds float values, but column 'at'"),
     ],
 )
 def test_splits_that_cannot_be_are_refused(options: dict[str, Any], error: type[Exception], message: str) -> None:

@@ -117,3 +117,16 @@ def test_a_folder_of_metadata_beside_parquet_files_is_no_table(tmp_path: Path):
     (tmp_path / "_delta_log").write_text("a file of this name is no log")
     assert files_of(str(tmp_path)) == [tmp_path / "a.parquet"]
     assert files_of(str(tmp_path / "*.parquet")) == [tmp_path / "a.parquet"]
+
+
+def test_files_are_named_only_if_their_names_are_near_and_a_time_is_no_path(tmp_path: Path):
+    for name in ("events.parquet", "other.csv"):
+        (tmp_path / name).write_text("")
+    assert "did you mean 'events.parquet'? accepted: events.parquet, other.csv" in refusal(tmp_path / "event.parquet")
+    assert refusal(tmp_path / "zzz").endswith("zzz does not exist; give a Parquet or CSV file, a folder or a glob")
+    cards = pl.DataFrame({"card": ["a"], "at": ["2024-01-01"]})
+    for time in ("2024-05-01", "2024-05-01T12:00"):
+        with pytest.raises(
+            DataError, match=f'{time} does not exist; give a table; for one time for all: until="{time}"'
+        ):
+            read(cards, key="card", time="at", cutoffs=time, cutoff_column="at")

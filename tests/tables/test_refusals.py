@@ -57,11 +57,11 @@ def changed(**columns: Any) -> pa.Table:
         (
             {"at": ["2020-01-01", "soon", "1.2.2020"]},
             "column 'at' has 2 unreadable times (first at row 1); accepted: ISO 8601, all with a zone or all without; "
-            "for other formats set time_format= (--time-format)",
+            "for other formats set time_format= (--time-format), in estimators reading={'time_format': ...}",
         ),
         (
             {"at": ["2020-01-01T00:00Z", "2020-01-01T00:00", "2020-01-01T00:00+01:00"]},
-            "column 'at' has 1 unreadable time (first at row 1)",
+            "column 'at' has 1 unreadable time (first at row 1: '2020-01-01T00:00')",
         ),
         (
             {"at": [True, False, True]},
@@ -246,7 +246,7 @@ def test_fitting_refuses_counts_below_1(fitting: dict[str, int]):
 
 def test_times_in_another_format_are_refused():
     table = changed(at=["1.2.2020", "2020-02-01", "2.2.2020"])
-    expected = "column 'at' has 1 unreadable time (first at row 1); accepted: the format '%d.%m.%Y'"
+    expected = "column 'at' has 1 unreadable time (first at row 1: '2020-02-01'); accepted: the format '%d.%m.%Y'"
     assert refusal(DataError, table, time_format="%d.%m.%Y") == expected
 
 
@@ -328,7 +328,7 @@ def test_cutoffs_need_a_time_of_the_same_kind():
         (
             "when",
             ["2020-01-01"] * 3,
-            "column 'when' holds date values, but column 'at' of the schema holds integer",
+            "column 'when' of the cutoffs holds date values, but column 'at' of the schema holds integer",
         ),
     ):
         table = pl.DataFrame({"card": [1, 2, 5], "when": [9, 9, 9]}).with_columns(pl.Series(column, times))

@@ -233,7 +233,7 @@ def _of_labels(request: _Request, timed: TimedLabels, label: str) -> Answer:
     inclusive = bool(data.origin.options.get("inclusive"))
     read = untimed(chosen.label_time) if timed.time is None else f"{read_before(timed.time, inclusive, data.schema)}."
     known = timed.time is None and (data.moments is not None or data.origin.until is not None)
-    return replace(result, notes=(*joined.notes, *(() if known else (read,)), *timed.notes, *notes, *result.notes))
+    return replace(result, notes=(*joined.notes, *(() if known else (read, *timed.notes)), *notes, *result.notes))
 
 
 def _score(request: _Request, labelled: Target, rows: Array, groups: Array | None, model: Trained) -> Answer:

@@ -32,7 +32,7 @@ def caller_features(
     names = [key]
     if moments is not None and moments.name in frame.columns:
         names.append(moments.name)
-        times_of_rows = moments_of(frame[moments.name], z.schema)[0]
+        times_of_rows = moments_of(frame[moments.name], z.schema, where)[0]
         frame = frame.with_columns(times_of_rows).filter(times_of_rows.is_not_null())
     columns = [column for column in frame.columns if column not in names]
     if not columns:

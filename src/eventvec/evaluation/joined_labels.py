@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from eventvec.dataset import repeated
+from eventvec.dataset import repeated, storage
 from eventvec.errors import ConfigError, DataError, no_column, shown
 from eventvec.schema import Schema
 from eventvec.sequences import Array
-from eventvec.tables.keys import align, align_rows, key_series
+from eventvec.tables.keys import align, align_rows, key_form, key_series
 from eventvec.tables.label_times import TimedLabels
 from eventvec.tables.sources import Tabular, read_table
 
@@ -65,6 +65,8 @@ class JoinedLabels:
         duplicates: The number of rows that equal another row of the same key, among keys with an embedding.
         conflicting: The number of keys whose rows disagree, among keys with an embedding; they are left out.
         rows: What the labels are joined to, in notes.
+        among: The number of all of these.
+        unlabelled_entities: The number of entities without a label, if entities have several rows.
     """
 
     positions: Array
@@ -79,6 +81,8 @@ class JoinedLabels:
     duplicates: int
     conflicting: int
     rows: str = "embeddings"
+    among: int = 0
+    unlabelled_entities: int | None = None
 
     @property
     def matched(self) -> int:
@@ -88,13 +92,18 @@ class JoinedLabels:
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences about what was counted, without those whose count is 0."""
+        several, of = self.unlabelled_entities, self.rows
+        of = f"{of}, of {several:,} entities," if several is not None else "entities" if of == "rows" else of
         counts = [
             (self.null_labels, "rows of the label table have no label."),
             (self.null_keys, "rows of the label table have no key and were left out."),
             (self.duplicates, "rows of the label table repeat another one and were merged with it."),
             (self.conflicting, "keys of the label table have rows that disagree and were left out."),
             (self.unmatched, f"labels have no {self.rows.removesuffix('s')} and were left out."),
-            (self.unlabelled, f"{self.rows} have no usable label and were left out."),
+            (
+                self.unlabelled,
+                f"of {self.among:,} {of} have no label, or several that disagree, and were left out.",
+            ),
         ]
         return (f"{self.matched:,} {self.rows} have a label.", *(f"{n:,} {text}" for n, text in counts if n))
 
@@ -176,8 +185,8 @@ def join_labels(
             at = f" and time (column {shown(str(time))})"
             advice = f"embed at the times of the labels, or name the columns that hold key and time of the {of}"
         raise DataError(
-            f"none of {len(rows):,} labelled rows has a key (column {shown(key)}, {table[key].dtype}){at} among "
-            f"{len(keys):,} {of} ({keys.type}); {advice}"
+            f"none of {len(rows):,} labelled rows has a key (column {shown(key)}, {key_form(table[key])}){at} among "
+            f"{len(keys):,} {of} ({key_form(keys)}); {advice}"
         )
     distinct = matched.unique()
     disagreeing = distinct["position"].is_duplicated()
@@ -189,6 +198,8 @@ def join_labels(
             "(--cutoffs), and name the column of times: label_time= (--label-time)"
         )
     unmatched = rows.filter(pl.col("position") < 0)
+    without = np.delete(np.arange(len(keys)), joined["position"].to_numpy())
+    several = None if moments is None else len(storage(keys).take(pa.array(without)).unique())
     values = {name: plain_values(joined[role]) for role, name in labels.items()}
     return JoinedLabels(
         positions=joined["position"].to_numpy(writable=True),
@@ -203,6 +214,8 @@ def join_labels(
         duplicates=len(matched) - len(distinct),
         conflicting=distinct.filter(disagreeing)["position"].n_unique(),
         rows=of,
+        among=len(keys),
+        unlabelled_entities=several,
     )
 
 

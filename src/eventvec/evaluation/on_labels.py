@@ -38,7 +38,15 @@ from eventvec.sequences import Array
 from eventvec.tables import Embeddings, read, times
 from eventvec.tables import until as cut
 from eventvec.tables.keys import texts
-from eventvec.tables.label_times import TimedLabels, fitted_later, read_before, read_labels, time_of_cutoffs, untimed
+from eventvec.tables.label_times import (
+    TimedLabels,
+    after_the_last_event,
+    fitted_later,
+    read_before,
+    read_labels,
+    time_of_cutoffs,
+    untimed,
+)
 from eventvec.tables.sources import Tabular, columns_of, kept
 
 
@@ -117,7 +125,7 @@ def evaluate(
     others = [name for name in (chosen.group, chosen.weight) if name is not None]
     origin = z.origin
     time = time_of_cutoffs(chosen.label_time, columns, z.keys, z.moments, origin)
-    timed = read_labels(labels, z.schema, [key, *names, *others], time)
+    timed = read_labels(labels, z.schema, key, names, others, time)
     joined = join_timed(
         z.keys, z.schema.key_out, timed, names if len(names) > 1 else names[0], table_key=key,
         group=chosen.group, moments=z.moments, origin=origin, weight=chosen.weight,
@@ -134,6 +142,8 @@ def evaluate(
         assert moments is not None
         rows, later, split_notes = _split(z, moments, chosen)
         notes += split_notes
+    if isinstance(data, Dataset) and moments is not None:
+        notes += after_the_last_event(data, moments, str(timed.time))
     notes += fitted_later(z.schema, z.metadata.get("holdouts") or (), moments)
     labelled, values = labelled[rows], joined.labels
     moments = None if moments is None else moments[rows]
@@ -197,7 +207,7 @@ def _refuse_leaks(
         refuse_later_events(z, moments, where, with_cutoffs(z, timed, labels), inclusive)
         return (f"{read_before(str(timed.time), inclusive, z.schema)}.", *timed.notes)
     is_cut = z.moments is not None or options.until is not None or z.metadata.get("until") is not None
-    return () if is_cut else (untimed(options.label_time),)
+    return () if is_cut else (untimed(options.label_time), *timed.notes)
 
 
 def _split(z: Embeddings, moments: Array, options: LabelOptions) -> tuple[Array, Array, tuple[str, ...]]:

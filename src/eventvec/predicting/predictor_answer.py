@@ -8,6 +8,7 @@ from eventvec.answers import Answer
 from eventvec.errors import shown
 from eventvec.evaluation.metrics import METRIC_NAMES, METRICS
 from eventvec.predicting.event_predictor import Predictor
+from eventvec.tables.label_times import untimed
 
 
 def explained(predictor: Predictor) -> Answer:
@@ -25,6 +26,8 @@ def explained(predictor: Predictor) -> Answer:
         verdict += [f"{row['family']} adds {row['adds']} to the others." for row in clear[:2]]
         verdict += [f"It cannot be shown that these add anything: {', '.join(rest)}."] if rest else []
         verdict += [f"Dropped, because they add nothing: {', '.join(dropped)}."] if dropped else []
+    if untimed(None) in predictor.notes:
+        verdict = [*verdict[:4], untimed(None)]
     models = [
         {"features": family, "model": head, "weight": round(predictor.stack.weights[family, head], 3)}
         for family, head in predictor.stack.models

@@ -105,4 +105,4 @@ def _labels(predictor: Predictor, asked: Asked) -> TimedLabels | None:
     if family is None or asked.labels is None:
         return None
     label = family.target.name
-    return read_labels(with_key(asked.labels), predictor.schema, [family.key, label], predictor.label_time)
+    return read_labels(with_key(asked.labels), predictor.schema, family.key, [label], [], predictor.label_time)

@@ -15,6 +15,7 @@
     times            time columns and intervals                 sorting       the order of rows, and of ties
     keys             types of keys, joins and hashes            cutoffs       cutting histories at a time
     label_times      when labels became known, and the histories as of then
+    untimed_labels   labels for which no column of times was found: why, and the refusal of several rows of a key
     out_of_core      `read` into a store                        key_parts     a table in parts of whole entities
     mapped           the files of a store                       statics       `attach`: columns about the entity
     embeddings       `Embeddings` and their file                summary       what is in a data set, for people to check

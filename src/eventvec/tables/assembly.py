@@ -34,6 +34,7 @@ from eventvec.tables.read_options import ReadOptions
 from eventvec.tables.scales import scaled
 from eventvec.tables.sinks import Sink
 from eventvec.tables.sorting import canonical_order
+from eventvec.tables.times import ISO
 
 
 class Assembly:
@@ -234,8 +235,5 @@ def _with_times(before: Schema | None, frame: Schema) -> Schema:
     if before is None or (before.time_kind, before.time_zone) == (frame.time_kind, frame.time_zone):
         return frame
     if before.time_zone != frame.time_zone:
-        raise DataError(
-            f"column {shown(frame.time)} has times with a zone and times without one; accepted: ISO 8601, all with a "
-            "zone or all without; for other formats set time_format= (--time-format)"
-        )
+        raise DataError(f"column {shown(frame.time)} has times with a zone and times without one; accepted: {ISO}")
     return replace(frame, time_kind="timestamp")

@@ -23,6 +23,9 @@ from eventvec.tables.sources import Tabular, open_source
 from eventvec.views import as_of
 from eventvec.views.cuts import known_in_order
 
+CUTOFFS = "the cutoffs"
+"""The name of the table of cutoffs in messages."""
+
 
 def until(data: Dataset, time: times.Instant) -> Dataset:
     """Return the data with each entity's events strictly before a time.
@@ -100,7 +103,7 @@ def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) ->
     """
     loaded = cutoff_table(table, schema, column)
     key = loaded.column_names[0]
-    parsed = times.same_kind(column, _parsed(loaded, column), schema)
+    parsed = times.same_kind(column, _parsed(loaded, column), schema, CUTOFFS)
     positions = align(keys, pl.DataFrame({key: key_series(loaded.column(key), key)}), key)
     known = pl.DataFrame({"entity": positions, "time": parsed.values}).filter(pl.col("entity") >= 0)
     cuts = known.unique().sort("entity", "time")
@@ -127,7 +130,7 @@ def with_absent(data: Dataset, table: Tabular, column: str) -> Dataset:
             f"the table of cutoffs has keys in {shown(key)} that no event has, as {rows.column(key).type}, where those "
             f"of the events are {kind}; cast them"
         ) from error
-    parsed = times.same_kind(column, _parsed(rows, column), data.schema)
+    parsed = times.same_kind(column, _parsed(rows, column), data.schema, CUTOFFS)
     added = pl.DataFrame({"key": pl.Series(keys), "time": parsed.values}).unique().sort("key", "time")
     new = pa.array(added["key"].to_arrow()).cast(held)
     new = pa.ExtensionArray.from_storage(kind, new) if isinstance(kind, pa.BaseExtensionType) else new
@@ -166,7 +169,7 @@ def cutoff_table(table: Tabular, schema: Schema, column: str) -> pa.Table:
 
 def _parsed(table: pa.Table, column: str) -> times.Times:
     """Return a column of times, and refuse missing ones."""
-    parsed = times.parse_times(column, table.column(column))
+    parsed = times.parse_times(column, table.column(column), of=CUTOFFS)
     refuse_rows(column, parsed.missing, "missing value", "; every row needs a time")
     return parsed
 

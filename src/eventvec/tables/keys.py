@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -101,6 +103,22 @@ def _positions(rows: pl.DataFrame, known: pl.DataFrame) -> Array:
     joined = rows.join(numbered, on=known.columns, how="left", maintain_order="left", validate="m:1")
     positions: Array = joined["position"].cast(pl.Int64).fill_null(-1).to_numpy()
     return positions
+
+
+def key_form(keys: pl.Series | pa.Array | pa.ChunkedArray) -> str:
+    """Return the type of keys and the form of the first one, for messages; 9 stands for a digit, and a for a letter.
+
+    Example:
+        >>> key_form(pl.Series(["C-0217"]))
+        "String, of the form 'a-9999'"
+    """
+    series = keys if isinstance(keys, pl.Series) else key_series(keys)
+    held = keys.dtype if isinstance(keys, pl.Series) else keys.type
+    present = series.drop_nulls()
+    if not len(present) or series.dtype == pl.Binary:
+        return str(held)
+    form = re.sub(r"[^\W\d_]", "a", re.sub(r"\d", "9", str(present[0])))
+    return f"{held}, of the form {form if series.dtype.is_integer() else shown(form)}"
 
 
 def holdout_mask(keys: pa.Array, fraction: float, seed: int) -> Array:

@@ -14,16 +14,17 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from eventvec.dataset import Dataset, repeated
-from eventvec.errors import ConfigError, DataError, listed, no_column, printable, shown
+from eventvec.dataset import Dataset, period, repeated
+from eventvec.errors import ConfigError, DataError, listed, printable, shown
 from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables import coding, times
 from eventvec.tables.addresses import name_of
 from eventvec.tables.cutoffs import snapshots
-from eventvec.tables.keys import align
+from eventvec.tables.keys import align, key_form
 from eventvec.tables.read_options import DECLINED, LabelTime
 from eventvec.tables.sources import Source, Tabular, is_pandas, open_source, read_table
+from eventvec.tables.untimed_labels import maybe_times, reasons, refuse_several_rows
 
 NAME_IT = f"name the column with the time of each label: label_time= (--label-time), or {DECLINED!r} for none"
 
@@ -40,7 +41,7 @@ class TimedLabels:
         time: The column of the times; None if labels have none.
         moments: `(m,)` the time of each row in the unit of `Sequences`, null where it is missing.
         chosen: Whether the column was chosen because it is the only one.
-        notes: Sentences about the times.
+        notes: Sentences about the times, or about why no column was taken as the time.
     """
 
     table: pl.DataFrame
@@ -50,33 +51,52 @@ class TimedLabels:
     notes: tuple[str, ...] = ()
 
 
-def read_labels(labels: Tabular, schema: Schema, columns: Sequence[str], given: str | None) -> TimedLabels:
+def read_labels(
+    labels: Tabular, schema: Schema, key: str, names: Sequence[str], others: Sequence[str], given: str | None
+) -> TimedLabels:
     """Return columns of a table of labels, and the times of the labels.
 
     Args:
         labels: The table.
         schema: The schema of the events.
-        columns: The key, the labels and whatever else is read, none of which is a time.
+        key: The name of the key in the table.
+        names: The labels.
+        others: Whatever else is read, none of which is a time.
         given: The column of the times, `DECLINED`, or None to choose it.
 
     Raises:
-        DataError: If a column is absent, or the named one holds no times of the events' kind.
+        DataError: If a column is absent, or the named one holds no times of the events' kind; if no column of times is
+            found, and a key has several rows that are not equal.
         ConfigError: If several columns may be the times of the labels.
     """
-    named = [] if given in (None, DECLINED) else [str(given)]
-    wanted = list(dict.fromkeys([*columns, *named]))
-    table = _with_times(labels, schema, wanted) if given is None else read_table(labels, wanted, "the label table")
-    for name in wanted:
-        if name not in table.columns:
-            raise DataError(no_column(name, table.columns, table="the label table"))
+    columns = list(dict.fromkeys([key, *names, *others]))
+    if given is None:
+        opened = readable(labels, columns)
+        opened.need(columns, "the label table")
+        beside = dict.fromkeys([*may_hold_times(opened.types, schema, columns), *maybe_times(opened.types, columns)])
+        table = read_table(opened, [*columns, *beside])
+    else:
+        named = [] if given == DECLINED else [str(given)]
+        table = read_table(labels, list(dict.fromkeys([*columns, *named])), "the label table")
     time, chosen = choose(time_columns(table.drop(columns), schema), schema, given)
+    if time is None and given is None:
+        why = reasons(table.drop(columns), schema, ISO)
+        if key not in names and table[key].drop_nulls().is_duplicated().any():
+            refuse_several_rows(_comparable(opened), key, names, why)
+        tried = f"No column of the labels was taken as their time: {'; '.join(why)}."
+        return TimedLabels(table.select(columns), notes=(tried,) if why else ())
     if time is None:
-        return TimedLabels(table.select(wanted))
+        return TimedLabels(table.select(columns))
     try:
         moments, notes = moments_of(table[time], schema)
     except DataError as error:
         raise DataError(f"{error}; if it is not the time of the labels, {NAME_IT}" if chosen else str(error)) from error
     return TimedLabels(table.select(*dict.fromkeys([*columns, time])), time, moments, chosen, notes)
+
+
+def _comparable(table: Source) -> pl.DataFrame:
+    """Return the columns of a table in which rows can be compared."""
+    return read_table(table, [name for name, kind in table.types.items() if coding.kind_of(kind) != "other"])
 
 
 def choose(candidates: Collection[str], schema: Schema, given: str | None) -> tuple[str | None, bool]:
@@ -116,11 +136,12 @@ def _holds_times(column: pl.Series, schema: Schema) -> bool:
     return True
 
 
-def moments_of(column: pl.Series, schema: Schema) -> tuple[pl.Series, tuple[str, ...]]:
+def moments_of(column: pl.Series, schema: Schema, of: str = "the labels") -> tuple[pl.Series, tuple[str, ...]]:
     """Return `(m,)` times in the unit of `Sequences`, null where they are missing, and a note if they are days."""
     name = column.name
-    read = times.parse_times(name, pa.chunked_array([column.alias("").to_arrow()]))  # polars exports no name with \0
-    parsed = times.same_kind(name, read, schema)
+    held = pa.chunked_array([column.alias("").to_arrow()])  # polars exports no name with \0
+    read = times.parse_times(name, held, of=of)
+    parsed = times.same_kind(name, read, schema, of)
     moments = pl.DataFrame({"time": parsed.values, "missing": parsed.missing}).select(
         pl.when(~pl.col("missing")).then(pl.col("time")).alias(name)
     )[name]
@@ -163,7 +184,8 @@ def labelled_histories(
     """Return the histories as of the times of labels, with the labels and the name of their key.
 
     There is one row for each labelled entity and each of its times. Where labels have no times, or the data were cut at
-    several times of an entity, the data are returned as they are. Notes and origin of the data say where they were cut.
+    several times of an entity, the rows of the data are returned as they are. Notes and origin of the data say where
+    they were cut.
 
     Args:
         data: The events.
@@ -182,9 +204,10 @@ def labelled_histories(
     if key in names:
         raise ConfigError(f"the label {shown(key)} is the key; name the column to predict")
     given = time_of_cutoffs(options.label_time, opened.types, data.keys, data.moments, data.origin.options)
-    timed = read_labels(opened, schema, [key, *names, *columns], given)
+    timed = read_labels(opened, schema, key, names, columns, given)
     if timed.moments is None or timed.time is None:
-        return data, timed, key
+        is_cut = data.moments is not None or data.origin.until is not None
+        return data if is_cut else replace(data, notes=(*data.notes, *timed.notes)), timed, key
     present = timed.table.select(~pl.all_horizontal(pl.col(names).is_null())).to_series()
     timed = replace(timed, table=timed.table.filter(present), moments=timed.moments.filter(present))
     if data.moments is not None and repeated(data.keys):
@@ -205,8 +228,9 @@ def labelled_histories(
     rows = rows.filter(pl.col("row") >= 0, pl.col("moment").is_not_null()).unique().sort("row", "moment")
     if rows.is_empty():
         raise DataError(
-            f"none of {len(timed.table):,} labelled rows has a key (column {shown(key)}) among {len(data):,} entities "
-            f"and a time in {shown(timed.time)}; name the columns that hold them"
+            f"none of {len(timed.table):,} labelled rows has a key (column {shown(key)}, {key_form(timed.table[key])}) "
+            f"among {len(data):,} entities ({key_form(data.keys)}) and a time in {shown(timed.time)}; name the columns "
+            "that hold them"
         )
     cutoffs: dict[str, Any] = {"cutoffs": source, "cutoff_column": timed.time}
     if options.inclusive or "inclusive" in data.origin.options:
@@ -253,21 +277,34 @@ def cut(data: Dataset, rows: Array, moments: Array, labels: TimedLabels, options
     note = read_before(time, inclusive, data.schema) + (
         f"; {empty:,} of {len(result):,} rows have none" if empty else ""
     )
-    notes = (*data.notes, note, *labels.notes)
+    beyond = after_the_last_event(data, moments, time)
+    notes = (*data.notes, note, *labels.notes, *beyond)
     return replace(result, notes=notes, origin=data.origin.including(**options))
+
+
+def after_the_last_event(data: Dataset, moments: Array, time: str) -> tuple[str, ...]:
+    """Return a question about the column of times if labels lie after all events: most, or one by more than 30 days.
+
+    Events that were cut at a time end there, so they raise no question.
+    """
+    span = period(data.sequences)
+    if span is None or data.moments is not None or data.origin.until is not None:
+        return ()
+    late = moments[moments > span[1]]
+    far = data.schema.clock and len(late) and late.max() - span[1] > 30 * times.DAY
+    if not (far or 2 * len(late) > len(moments)):
+        return ()
+    last = times.to_arrow(data.schema, np.array([span[1]]), np.zeros(1, bool))[0].as_py()
+    return (
+        f"{len(late):,} of {len(moments):,} labels lie after the last event ({last}); is {shown(time)} the time at "
+        "which the prediction was due?",
+    )
 
 
 def read_before(time: str, inclusive: bool, schema: Schema) -> str:
     """Return which events are read for a label, in words; those that were known by then, if that is another time."""
     when, known = "up to and including" if inclusive else "before", " that were known" if schema.known_at else ""
     return printable(f"Only events{known} {when} the time of each label, in {time!r}, are read")
-
-
-def _with_times(labels: Tabular, schema: Schema, columns: Sequence[str]) -> pl.DataFrame:
-    """Return columns of a table, and all that may hold times by their types."""
-    opened = readable(labels, columns)
-    opened.need(columns, "the label table")
-    return read_table(opened, [*columns, *may_hold_times(opened.types, schema, columns)])
 
 
 def may_hold_times(types: Mapping[str, pa.DataType], schema: Schema, others: Collection[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 
 from eventvec.errors import DataError, nearest, reason, shown
@@ -40,12 +41,22 @@ def files_of(source: str) -> list[Path]:
         raise DataError(f"{source} {what}; give a Parquet or CSV file, a folder or a glob")
     matches = sorted(Path(match) for match in glob.glob(str(path), recursive=True) if not Path(match).is_dir())
     if not matches:
-        siblings = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise DataError(f"{source} does not exist; {nearest(path.name, siblings)}")
+        raise DataError(f"{source} does not exist; {_instead(source, path)}")
     if len({match.name.lower().endswith(CSV) for match in matches}) > 1:
         raise DataError(f"{source} matches both CSV and other files; read one kind at a time")
     _refuse_lakes(match.parent for match in matches)
     return _existing(matches)
+
+
+def _instead(source: str, path: Path) -> str:
+    """Return what to give in place of a path of nothing: the files of nearly this name, or a time as another option."""
+    try:
+        datetime.fromisoformat(source)
+    except ValueError:
+        siblings = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = nearest(path.name, siblings)
+        return near if near.startswith("did you mean") else "give a Parquet or CSV file, a folder or a glob"
+    return f'give a table; for one time for all: until="{source}" (--until)'
 
 
 def _inside(folder: Path, source: str) -> list[Path]:

@@ -20,7 +20,7 @@ from eventvec.sequences import Array, Values
 from eventvec.tables import coding, kinds, times
 from eventvec.tables.addresses import name_of
 from eventvec.tables.coding import Coded, count_and_first
-from eventvec.tables.keys import align, align_rows, key_series
+from eventvec.tables.keys import align, align_rows, key_form, key_series
 from eventvec.tables.kinds import FEW, Guess
 from eventvec.tables.label_times import may_hold_times, moments_of, time_columns
 from eventvec.tables.layouts import polars_series
@@ -29,6 +29,8 @@ from eventvec.tables.scales import scaled
 from eventvec.tables.sources import Source, Tabular, open_source
 
 KINDS = get_args(StaticKind)
+TABLE = "the static table"
+"""The name of the table in messages about its times."""
 LONG = 50
 """Mean number of characters above which a text column is free text and not categorical."""
 
@@ -260,7 +262,7 @@ def _match_times(data: Dataset, opened: Source, key: str, time: str, names: list
     table = opened.load([key, time, *names])
     frame = pl.DataFrame({key: key_series(table.column(key), key)})
     _refuse_rows(key, frame[key].is_null(), "missing value")
-    parsed = times.same_kind(time, times.parse_times(time, table.column(time)), data.schema)
+    parsed = times.same_kind(time, times.parse_times(time, table.column(time), of=TABLE), data.schema, TABLE)
     coding.refuse_rows(time, parsed.missing, "missing value", "; every row needs a time", " of the static table")
     frame = frame.with_columns(pl.Series(time, parsed.values))
     assert data.moments is not None
@@ -284,10 +286,10 @@ def _matched(data: Dataset, table: pa.Table, key: str, places: Array, used: int)
     """Return matched columns, with notes about what does not match; refuse a table of which nothing does."""
     rows = len(table)
     if rows and not used:
-        held = table.schema.field(key).type
+        held = key_form(table.column(key))
         raise DataError(
             f"none of {rows:,} rows of the static table has a key (column {shown(key)}, {held}) "
-            f"among {len(data):,} entities ({data.keys.type}); column {shown(key)} must hold the events' keys"
+            f"among {len(data):,} entities ({key_form(data.keys)}); column {shown(key)} must hold the events' keys"
         )
     notes = []
     if absent := int((places < 0).sum()):

@@ -11,10 +11,10 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from eventvec.errors import ConfigError, DataError, shown
+from eventvec.errors import ConfigError, DataError, printable, shown
 from eventvec.schema import Schema, TimeKind
 from eventvec.sequences import Array
-from eventvec.tables.coding import BLOCK, decoded, filled, is_text, nulls, refuse_rows
+from eventvec.tables.coding import BLOCK, count_and_first, decoded, filled, is_text, nulls, refuse_rows
 from eventvec.tables.read_options import Duration as Duration
 from eventvec.tables.read_options import Instant as Instant
 
@@ -28,6 +28,20 @@ SECONDS = {"w": 7 * 86_400, "d": 86_400, "h": 3600, "m": 60, "s": 1}
 MONTHS = {"y": 12, "mo": 1}
 ZONED = ("%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M%#z")
 PLAIN = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
+
+DATE_LIKE = (
+    r"\s*(\d{1,2}([./-])\d{1,2}(\2\d{2,4})?|\d{4}([./-])\d{1,2}(\4\d{1,2})?|\d{1,2}[./]\d{4}|"
+    r"(19|20)\d\d(0[1-9]|1[0-2])(\d\d)?|"
+    r"(\d{1,2}[ .-]*)?(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[ .,'-]*\d[\d ,]*)([ T].{0,16})?$"
+)
+"""A text that looks like a date, with a time of the day or without, or like a month."""
+
+
+ISO = (
+    "ISO 8601, all with a zone or all without; for other formats set time_format= (--time-format), in estimators "
+    "reading={'time_format': ...}"
+)
+"""Which texts are times of events, for messages."""
 
 
 class EpochUnit(NamedTuple):
@@ -58,7 +72,7 @@ class Times(NamedTuple):
     zone: str | None
 
 
-def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = None) -> Times:
+def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = None, of: str = "") -> Times:
     """Return a time column as int64 microseconds since 1970 (UTC), or int64 or float64 in its own unit.
 
     Args:
@@ -66,13 +80,14 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
         column: Timestamps of any unit, dates, integers, floats, or text.
         time_format: The strptime format of text, or of integers such as 20130131; or s, ms, us or ns for numbers of
             that unit since 1970. Without it, text is ISO 8601. Columns of a time type ignore it.
+        of: A table whose times have no option for their format, for messages, such as `the labels`.
     """
     column = decoded(column)
     kind = column.type
     if time_format in EPOCHS and not pa.types.is_temporal(kind):
         return _since_1970(name, column, time_format)
     if is_text(kind) or (time_format and pa.types.is_integer(kind)):
-        column = _read_text(name, column.cast(pa.large_string()), time_format)
+        column = _read_text(name, column.cast(pa.large_string()), time_format, of)
     missing = nulls(column)
     kind = column.type
     try:
@@ -153,6 +168,11 @@ def epoch_note(name: str, times: Times) -> tuple[str, ...]:
         f"the times in {shown(name)} look like {unit.words} since 1970 and are read as plain numbers; for calendar "
         f"times set time_format={option!r} (--time-format {option}), for later tables too",
     )
+
+
+def date_like(text: str) -> bool:
+    """Return whether a text looks like a date or a month, so that a message may show it: it is no key."""
+    return re.match(DATE_LIKE, text, re.IGNORECASE) is not None
 
 
 def known_zone(zone: str | None) -> str | None:
@@ -279,11 +299,11 @@ def without_numpy(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def same_kind(name: str, times: Times, schema: Schema) -> Times:
+def same_kind(name: str, times: Times, schema: Schema, of: str = "") -> Times:
     """Return times in the kind of a schema.
 
     Dates and timestamps may mix. Integers become floats where the schema has floats, and whole floats become integers.
-    A date among timestamps is the start of the day in the zone of the events.
+    A date among timestamps is the start of the day in the zone of the events. `of` names the table as in `parse_times`.
     """
     if times.kind == "date" and schema.time_kind == "timestamp":
         return times._replace(values=in_utc(pl.Series(times.values).cast(pl.Datetime("us")), schema.time_zone))
@@ -296,11 +316,12 @@ def same_kind(name: str, times: Times, schema: Schema) -> Times:
         if (values == np.floor(values)).all() and (np.abs(values) <= EXACT).all():
             return times._replace(values=values.astype(np.int64), kind="integer")
     numeric = schema.clock and times.kind in ("integer", "float")
-    hint = (
-        f"; numbers since 1970 become times with time_format= (--time-format): {', '.join(EPOCHS)}" if numeric else ""
-    )
+    hint = f"; numbers since 1970 become times with time_format= (--time-format): {', '.join(EPOCHS)}"
+    if of:
+        hint = "; convert them to dates or timestamps first"
+    hint, table = hint if numeric else "", f" of {of}" if of else ""
     raise DataError(
-        f"column {shown(name)} holds {times.kind} values, but column {shown(schema.time)} of the schema holds "
+        f"column {shown(name)}{table} holds {times.kind} values, but column {shown(schema.time)} of the schema holds "
         f"{schema.time_kind} values; both must be of the same kind{hint}"
     )
 
@@ -350,7 +371,7 @@ def _integers(column: pa.ChunkedArray) -> Array:
     return filled(column.cast(pa.int64()), 0)
 
 
-def _read_text(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.ChunkedArray:
+def _read_text(name: str, column: pa.ChunkedArray, time_format: str | None, of: str) -> pa.ChunkedArray:
     """Return text as dates if all texts are ISO dates, otherwise as timestamps, in UTC if they have zones."""
     text = pl.Series(column, dtype=pl.String).str.strip_chars()
     if time_format is not None:
@@ -364,12 +385,28 @@ def _read_text(name: str, column: pa.ChunkedArray, time_format: str | None) -> p
         if parsed.null_count() > text.null_count():
             parsed = parsed.fill_null(_parsed(text, alternative))
     unreadable = (parsed.is_null() & text.is_not_null()).to_numpy()
-    iso = "ISO 8601, all with a zone or all without; for other formats set time_format= (--time-format)"
-    accepted = f"the format {shown(time_format)}" if time_format else iso
-    refuse_rows(name, unreadable, "unreadable time", f"; accepted: {accepted}")
+    if unreadable.any():
+        first = int(unreadable.argmax())
+        value = str(column[first])
+        example = f": {shown(value)}" if date_like(value) else ""  # other texts may be a key
+        accepted = f"the format {shown(time_format)}" if time_format else _converted(name, value) if of else ISO
+        table = f" of {of}" if of else ""
+        count = count_and_first(unreadable, "unreadable time").removesuffix(")")
+        raise DataError(f"column {shown(name)}{table} has {count}{example}); accepted: {accepted}")
     if time_format is None and (text.str.len_bytes() == len("2013-01-31")).all():
         parsed = parsed.cast(pl.Date)
     return pa.chunked_array([parsed.to_arrow()])
+
+
+def _converted(name: str, value: str) -> str:
+    """Return which times are accepted where their format cannot be given, and how to convert text like a value."""
+    column = f'pl.col("{printable(name)}")'
+    code = f'{column}.str.to_date("FORMAT")'
+    if re.match(r"\s*\d{1,2}\.\d{1,2}\.\d{4}\s*$", value):
+        code = f'{column}.str.to_date("%d.%m.%Y")'
+    elif re.match(r"\s*\d{4}-\d{1,2}\s*$", value):
+        code = f'({column} + "-01").str.to_date()'
+    return f"ISO 8601, such as 2024-06-01, all with a zone or all without; convert it first, for example {code}"
 
 
 def _parsed(text: pl.Series, time_format: str) -> pl.Series:
