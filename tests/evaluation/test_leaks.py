@@ -76,7 +76,7 @@ def test_embeddings_of_later_events_are_refused(tmp_path: Path):
     with pytest.raises(DataError, match="1 of 2 embeddings were made from events at or after then"):
         refuse(z[rows], decided(date(2020, 1, 3), date(2020, 1, 2)))
     assert moments_of(pl.Series("decided", [None, date(2020, 1, 9)]), schema)[0].null_count() == 1
-    with pytest.raises(DataError, match="column 'decided' holds integer values"):
+    with pytest.raises(DataError, match="column 'decided' of the labels holds integer values"):
         decided(1, 2)
     empty = written(tmp_path, until(data, "2020-01-01"))
     refuse(empty[rows], "1970-01-01")
