@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, get_args, get_type_hints
@@ -194,14 +195,21 @@ def check(value: Any, kind: Any, where: str) -> Any:
             if name not in accepted:
                 raise ConfigError(f"{where} has no option {name!r}; {nearest(name, accepted)}")
     value = checked(where, value, kind)
-    plain = isinstance(kind, type) and (issubclass(kind, int | float | str) or dataclasses.is_dataclass(kind))
-    adapter = TypeAdapter(kind) if plain else TypeAdapter(kind, config=ConfigDict(arbitrary_types_allowed=True))
     try:
-        return adapter.validate_python(value, strict=not (isinstance(value, list) or dataclasses.is_dataclass(kind)))
+        return _adapter(kind).validate_python(
+            value, strict=not (isinstance(value, list) or dataclasses.is_dataclass(kind))
+        )
     except ValidationError as error:
         first, *rest = dict.fromkeys(entry["msg"] for entry in error.errors())  # one for each member of a union
         types = [first[0].lower() + first[1:], *(message.removeprefix("Input should be ") for message in rest)]
         raise ConfigError(f"{where} is {value!r}: {' or '.join(types)}") from error
+
+
+@functools.lru_cache(512)
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """Return what checks values of a type; making it takes longer than the check."""
+    plain = isinstance(kind, type) and (issubclass(kind, int | float | str) or dataclasses.is_dataclass(kind))
+    return TypeAdapter(kind) if plain else TypeAdapter(kind, config=ConfigDict(arbitrary_types_allowed=True))
 
 
 def _part_names(kind: Any) -> list[str]:

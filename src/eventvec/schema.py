@@ -7,6 +7,7 @@ event encoder scales numbers with the means and standard deviations from here.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from eventvec.errors import CheckpointError, ConfigError, misfit, nearest
 
 if TYPE_CHECKING:
+    from pydantic import TypeAdapter
     from torch import Tensor
 
 MISSING, UNKNOWN, FIRST = 0, 1, 2
@@ -267,9 +269,7 @@ class Schema:
 
     def to_json(self) -> str:
         """Return the schema as JSON text."""
-        from pydantic import TypeAdapter
-
-        return TypeAdapter(Schema).dump_json(self, indent=1).decode()
+        return _adapter().dump_json(self, indent=1).decode()
 
     @staticmethod
     def from_json(text: str | bytes, source: str = "schema.json") -> Schema:
@@ -282,15 +282,23 @@ class Schema:
         Raises:
             CheckpointError: If the text is not such a schema.
         """
-        from pydantic import TypeAdapter, ValidationError
+        from pydantic import ValidationError
 
         try:
-            schema = TypeAdapter(Schema).validate_json(text)
+            schema = _adapter().validate_json(text)
         except ValidationError as error:
             raise CheckpointError(f"{source} is damaged: {misfit(error)}") from error
         if reason := _inconsistency(schema):
             raise CheckpointError(f"{source} is damaged: {reason}")
         return schema
+
+
+@functools.cache
+def _adapter() -> TypeAdapter[Schema]:
+    """Return what writes and reads schemas; pydantic is imported, and this made, where one is first written or read."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Schema)
 
 
 def _inconsistency(schema: Schema) -> str | None:
