@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.encoders.aggregates import by_blocks
+from eventvec.encoders.compressed import leading, leading_of_rows
 from eventvec.encoders.running import at
 from eventvec.errors import ConfigError, DataError
 from eventvec.options import each_at_least
@@ -233,16 +234,20 @@ class Codes(nn.Module):
 
     def _directions(self, x: Sequences, kept: int) -> Tensor:
         """Return `(terms, components)` float64 the scaled directions, then zeros."""
-        gram = torch.zeros(kept, kept, dtype=torch.float64)
+        blocks = (self._weights(self._state(x[block], None)) for block in x.blocks(per_row=2 * self.terms))
+        weights = (block[:, :kept].cpu().double() for block in blocks)
         total = torch.zeros(kept, dtype=torch.float64)
-        for block in x.blocks(per_row=2 * self.terms):
-            weights = self._weights(self._state(x[block], None))[:, :kept].cpu().double()
-            gram += weights.T @ weights
-            total += weights.sum(0)
-        squares, directions = torch.linalg.eigh(gram)
-        squares, directions = squares.flip(0), directions.flip(1)
+        if len(x) < kept:
+            rows = torch.cat([*weights])
+            total += rows.sum(0)
+            squares, directions = leading_of_rows(rows, self.components)
+        else:
+            products = torch.zeros(kept, kept, dtype=torch.float64)
+            for block in weights:
+                products += block.T @ block
+                total += block.sum(0)
+            squares, directions = leading(products, self.components)
         chosen = squares > squares[:1].clamp(min=0) * kept * torch.finfo(torch.float64).eps
-        chosen[self.components :] = False
         squares, directions = squares[chosen] / len(x), directions[:, chosen]
         result = torch.zeros(self.terms, self.components, dtype=torch.float64)
         variance = (squares - (total / len(x) @ directions).square()).amax() if kept else torch.zeros(())
