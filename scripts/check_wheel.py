@@ -3,9 +3,9 @@
 The wheel is built from the source archive; both stay in `dist`, to be published. ``twine check --strict`` reads their
 metadata and the README. The source archive has all files that git knows, so that the tests can run in it; those of
 links do. The Python and the commands of the README, and the page about a method of one's own, run with the core's
-dependencies only. ``python scripts/check_wheel.py demo`` runs exactly the README's commands instead, those of the
-installation and the demo included, and prints the seconds of each. Both need the packages of the extra `dev`. If
-TORCH_INDEX is set, torch is installed from that index.
+dependencies only, and print what is shown. ``python scripts/check_wheel.py demo`` runs exactly the README's commands
+instead, those of the installation and the demo included, and prints the seconds of each. Both need the packages of the
+extra `dev`. If TORCH_INDEX is set, torch is installed from that index.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ ROOT = Path(__file__).parents[1]
 REQUIRED = ["eventvec/py.typed", "eventvec/data/flights.parquet", "eventvec/data/aircraft.parquet"]
 LARGEST = 10e6  # bytes
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+IN_THE_WHEEL = (ROOT / "README.md", ROOT / "docs" / "how-to" / "your-own-method.md")
+"""The pages that run here, with the core's dependencies; `tests/test_docs.py` runs the others."""
 NOT_IN_SOURCE = {".gitattributes", ".gitignore", ".pre-commit-config.yaml"}
 
 
@@ -36,6 +38,7 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> str:
     print("$", *command, flush=True)
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     environment["OMP_NUM_THREADS"] = "1"  # as in `make test`: threads wait for one another on a busy machine
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what is imported is compiled once, and nothing else
     environment |= variables
     done = subprocess.run([str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True)
     if done.returncode:
@@ -89,7 +92,7 @@ def contents(wheel: Path) -> list[str]:
 
 def install(programs: Path, *packages: str | Path) -> None:
     """Install packages, at the versions of development, into the environment whose `bin` folder is given."""
-    pip = (programs / "python", "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt")
+    pip = (programs / "python", "-m", "pip", "install", "--quiet", "--no-compile", "-c", ROOT / "constraints.txt")
     run(*pip, *packages, cwd=programs)
 
 
@@ -109,17 +112,38 @@ def use(programs: Path, folder: Path) -> None:
     json.loads(run(programs / "eventvec", "doctor", "--json", cwd=folder))
 
 
-def blocks(page: Path, language: str) -> str:
-    """Return the code blocks of a page in a language, one after the other."""
-    return "\n".join(re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL))
+def blocks(document: str, *languages: str) -> list[str]:
+    """Return the fenced code blocks in one of the languages."""
+    fenced = re.findall(r"^```(\w*)[^\n]*\n(.*?)^```", document, flags=re.MULTILINE | re.DOTALL)
+    return [body for language, body in fenced if language in languages]
+
+
+def without_numbers(printed: str) -> str:
+    """Return a text with `#` for every word with a digit, and a space for all white space between words."""
+    return re.sub(r"[+−-]?\w*\d[\w.,]*", "#", " ".join(printed.split()))
+
+
+def not_printed(shown: str, printed: str) -> list[str]:
+    """Return the parts of a text, between `…`, that do not occur in the output in this order, whatever the numbers."""
+    output, missing, start = without_numbers(printed), [], 0
+    for part in (without_numbers(part) for part in shown.split("…")):
+        place = output.find(part, start)
+        if place < 0:
+            missing.append(part)
+        else:
+            start = place + len(part)
+    return missing
 
 
 def run_page(page: Path, programs: Path, folder: Path) -> None:
     """Run the Python of a page in a new folder, and then its commands but for the demo, on the files that it wrote."""
     folder.mkdir()
-    (folder / "page.py").write_text(blocks(page, "python"))
-    run(programs / "python", "page.py", cwd=folder)
-    for line in blocks(page, "bash").splitlines():
+    document = page.read_text()
+    (folder / "page.py").write_text("\n".join(blocks(document, "python")))
+    printed = run(programs / "python", "page.py", cwd=folder)
+    if missing := [part for block in blocks(document, "text") for part in not_printed(block, printed)]:
+        raise SystemExit(f"{page} shows {missing}, and what is printed is:\n{printed}")
+    for line in "".join(blocks(document, "bash")).splitlines():
         if line.startswith("eventvec ") and not line.startswith("eventvec demo"):
             run(programs / "eventvec", *shlex.split(line, comments=True)[1:], cwd=folder)
 
@@ -127,10 +151,11 @@ def run_page(page: Path, programs: Path, folder: Path) -> None:
 def run_readme(wheel: Path, folder: Path) -> None:
     """Run the commands of the README's installation with the wheel, then its Python, and then its other commands."""
     venv.create(folder / "empty", with_pip=True)
-    work, readme = folder / "readme", ROOT / "README.md"
+    work, readme = folder / "readme", (ROOT / "README.md").read_text()
     work.mkdir()
-    (work / "page.py").write_text(blocks(readme, "python"))
-    commands = [shlex.split(line, comments=True) for line in blocks(readme, "bash").splitlines() if line.strip()]
+    (work / "page.py").write_text("\n".join(blocks(readme, "python")))
+    lines = "".join(blocks(readme, "bash")).splitlines()
+    commands = [shlex.split(line, comments=True) for line in lines if line.strip()]
     installation = [[*words, "-c", str(ROOT / "constraints.txt")] for words in commands if words[0] == "pip"]
     others = [words for words in commands if words[0] != "pip"]
     for words in [*installation, ["python", "page.py"], *others]:
@@ -161,8 +186,8 @@ def main(what: str = "core") -> None:
         programs = empty_environment(folder / "empty")
         install(programs, wheel)
         use(programs, folder)
-        run_page(ROOT / "docs" / "how-to" / "your-own-method.md", programs, folder / "own")
-        run_page(ROOT / "README.md", programs, folder / "readme")
+        for page in IN_THE_WHEEL:
+            run_page(page, programs, folder / page.stem)
     print("both archives are complete")
     print("the wheel installs, imports and runs, and so do the lines of the README and those of a method of one's own")
 

@@ -12,11 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from scripts.check_wheel import IN_THE_WHEEL, blocks, not_printed
+from typer.testing import CliRunner
+
+from eventvec.cli import app
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.md")})
 STUDIES = sorted({*ROOT.glob("experiments/*/README.md"), *ROOT.glob("benchmarks/README.md")})
 SHELLS = ("sh", "bash", "shell", "console")
+WITH_COMMANDS = (
+    *("who", "next", "progress", "value", "words", "experts", "columns", "privacy", "report", "compare-runs"),
+    "snapshots",
+)
+"""The pages of docs/how-to whose commands run, on the files that their Python writes."""
 PUBLIC = ("eventvec", *(f"eventvec.{name}" for name in ("datasets", "encoders", "losses", "methods", "views")))
 
 
@@ -25,12 +35,6 @@ def text(name: str) -> str:
     if not path.is_file() or not path.read_text().strip():
         pytest.fail(f"{name} is missing or empty")
     return path.read_text()
-
-
-def blocks(document: str, *languages: str) -> list[str]:
-    """Return the fenced code blocks in one of the languages."""
-    fenced = re.findall(r"^```(\w*)[^\n]*\n(.*?)^```", document, flags=re.MULTILINE | re.DOTALL)
-    return [body for language, body in fenced if language in languages]
 
 
 def commands(document: str) -> Iterator[list[str]]:
@@ -67,35 +71,41 @@ def modules_of(document: str) -> list[str]:
     return [name for cell in cells for name in re.findall(r"`([\w.]+/?)`", cell)]
 
 
-def without_numbers(printed: str) -> str:
-    """Return a text with `#` for every word with a digit, and a space for all white space between words."""
-    return re.sub(r"[+−-]?\w*\d[\w.,]*", "#", " ".join(printed.split()))
-
-
-def not_printed(shown: str, printed: str) -> list[str]:
-    """Return the parts of a text, between `…`, that do not occur in the output in this order, whatever the numbers."""
-    output, missing, start = without_numbers(printed), [], 0
-    for part in (without_numbers(part) for part in shown.split("…")):
-        place = output.find(part, start)
-        if place < 0:
-            missing.append(part)
-        else:
-            start = place + len(part)
-    return missing
-
-
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", sorted({*DOCUMENTS} - {*IN_THE_WHEEL}), ids=lambda path: str(path.relative_to(ROOT)))
 def test_python_examples_run_and_print_what_is_shown(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if "LanguageEncoder(" in path.read_text():
+    document = path.read_text()
+    if "LanguageEncoder(" in document or path.stem == "words":
         pytest.importorskip("transformers")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "example"}
-    for block in blocks(path.read_text(), "python"):  # one after the other, as a reader would
+    for block in blocks(document, "python"):  # one after the other, as a reader would
         exec(compile(block, str(path), "exec"), names)
     printed = capsys.readouterr().out
-    assert [part for block in blocks(path.read_text(), "text") for part in not_printed(block, printed)] == []
+    assert [part for block in blocks(document, "text") for part in not_printed(block, printed)] == []
+    if path.stem in WITH_COMMANDS:
+        for block in blocks(document, "toml"):
+            Path("config.toml").write_text(block)
+        assert run_commands(document)
+
+
+def run_commands(document: str) -> list[str]:
+    """Run the commands of a document in its order, and return their names."""
+    lines = list(commands(document))
+    for words in lines:
+        result = CliRunner().invoke(app, words)
+        assert result.exit_code == 0, f"eventvec {' '.join(words)}: {result.output}"
+    return [words[0] for words in lines]
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_tutorial_run_in_its_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tutorial = text("docs/tutorials/receipts.md")
+    exec(compile(blocks(tutorial, "python")[0], "docs/tutorials/receipts.md", "exec"), {"__name__": "example"})
+    assert {"fit", "embed", "evaluate", "update", "predict"} == set(run_commands(tutorial))
+    assert (tmp_path / "tuned.parquet").is_file()
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -125,10 +135,7 @@ def test_commands_exist_with_their_options(path: Path) -> None:
     lines = list(commands(path.read_text()))
     if not lines:
         return
-    typer_main = pytest.importorskip("typer.main")
-    from eventvec.cli import app
-
-    known = typer_main.get_command(app)
+    known = typer.main.get_command(app)
     assert {" ".join(words): unknown(words, known) for words in lines if unknown(words, known)} == {}
 
 
@@ -265,10 +272,7 @@ def test_a_word_that_people_look_up_is_in_a_heading_or_first_paragraph(word: str
 
 
 def test_the_gallery_shows_the_pictures_that_its_script_makes_and_none_is_large() -> None:
-    import typer
     from scripts.gallery import COMMANDS, PICTURES
-
-    from eventvec.cli import app
 
     known, commands = typer.main.get_command(app), {name: shlex.split(line) for name, line in COMMANDS.items()}
     assert {name: unknown(words, known) for name, words in commands.items() if unknown(words, known)} == {}
@@ -306,8 +310,6 @@ def test_the_table_of_modules_is_read() -> None:
 
 
 def test_wrong_commands_are_found() -> None:
-    import typer
-
     app = typer.Typer()
 
     @app.command()
