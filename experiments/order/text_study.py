@@ -171,15 +171,24 @@ def fold_scores(of: Problem, z: Array | None, fractions: Sequence[float], grid: 
             train, validation, test = (
                 labelled_notes(of.notes, part) for part in (fold.part(fraction), fold.validation, fold.test)
             )
-            features = _words(of.notes, train) if x is None else x
+            features = _words(of, train) if x is None else x
             scores.append(tuned_scores(features, of.notes, train, validation, test, grid))
     return np.array(scores).reshape(-1, len(fractions), 2)
 
 
-def _words(notes: Notes, train: Array) -> Any:
-    """Return the features of all notes in the study of features."""
-    assert isinstance(notes.features, list)
-    return fit_features([notes.features[i] for i in train])(notes.features)
+def _words(of: Problem, train: Array) -> Any:
+    """Return the features of the notes with labels in the study of features, and zeros for all others."""
+    texts = of.notes.features
+    assert isinstance(texts, list)
+    return fit_features([texts[i] for i in train])(_only(texts, of.labelled))
+
+
+def _only(texts: list[str], rows: Array) -> list[str]:
+    """Return the texts of some rows in their places; those of others, which nothing reads, are empty."""
+    left = [""] * len(texts)
+    for row in rows:
+        left[row] = texts[row]
+    return left
 
 
 def word_accuracy(small: bool) -> tuple[float, dict[str, float]]:
@@ -196,7 +205,9 @@ def word_accuracy(small: bool) -> tuple[float, dict[str, float]]:
     held_out, trained_on = np.split(others, [int(HELD_OUT * len(others))])
     texts = of.notes.features
     assert isinstance(texts, list)
-    features = tfidf([texts[i] for i in np.flatnonzero(np.isin(of.notes.entity, others))], SHARE).transform(texts)
+    read = np.flatnonzero(np.isin(of.notes.entity, np.concatenate([others, of.entities])))
+    fitted = tfidf([texts[i] for i in np.flatnonzero(np.isin(of.notes.entity, others))], SHARE)
+    features = fitted.transform(_only(texts, read))
     pairs = neighbouring_pairs(of.notes, 1, SEED)
     package = of.notes.entity[pairs[0]]
     train, validation, test = (pairs[:, np.isin(package, some)] for some in (trained_on, held_out, of.entities))
