@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -52,9 +53,15 @@ def facts(names: Sequence[str], times: Sequence[int]) -> list[Fact]:
         >>> [fact.kind for fact in facts(["Guru", "Guru", "Guru", "Caucus"], [0, 1, 2, 9]) if fact.topic == "order"]
         ['begins', 'ends', 'different_ends', 'placed']
     """
+    return list(_facts(tuple(names), tuple(times)))
+
+
+@lru_cache(maxsize=2**13)
+def _facts(names: tuple[str, ...], times: tuple[int, ...]) -> tuple[Fact, ...]:
+    """Return the facts of a history; those of a set are needed for each seed and wording of its descriptions."""
     history = _measured(names, times)
     kinds = TOPICS if history.span > 0 else {"dominance": TOPICS["dominance"]}
-    return [Fact(topic, *fact) for topic, find in kinds.items() for fact in find(history)]
+    return tuple(Fact(topic, *fact) for topic, find in kinds.items() for fact in find(history))
 
 
 @dataclass(frozen=True)
@@ -122,7 +129,8 @@ def _dominance(h: _History) -> Holding:
 
 
 def _order(h: _History) -> Holding:
-    before = h.onehot.T @ (h.since[:, None] < h.since) @ h.onehot  # (types, types) pairs of events in this order
+    after = h.counts - h.at_moment.cumsum(0)  # (m, types) number of events after each moment
+    before = h.at_moment.T @ after  # (types, types) pairs of events in this order
     pairs = h.counts[:, None] * h.counts
     often = h.counts >= 3
     for pair in h.paired((4 * before >= 3 * pairs) & often[:, None] & often):
@@ -189,26 +197,24 @@ def _timing(h: _History) -> Holding:
 
 
 def _clustering(h: _History) -> Holding:
-    short, middling, long = (_windows(h, part) for part in (20, 10, 4))
-    whole = short.sum(2)
-    burst = (4 * whole >= h.n) & (whole >= 4)
-    third = h.thirds[np.searchsorted(h.since, h.moments)]
-    within = third[:, None] == third
+    windows = _windows(h, 4)
+    short, middling = (part * windows.length <= h.span for part in (20, 10))
+    numbers, whole = windows.numbers, windows.numbers.sum(1)
+    burst = short & (4 * whole >= h.n) & (whole >= 4)
     for place, part in enumerate(PARTS):
-        if (burst & within & (third == place)).any():
+        if (burst & (windows.third == place)).any():
             yield "burst", (), part
-    for _, name in h.named((burst[..., None] & (2 * short > whole[..., None])).max((0, 1))):
+    for _, name in h.named((2 * numbers > whole[:, None])[burst].any(0)):
         yield "burst_of", name, ""
-    if h.n >= 10 and not (5 * middling.sum(2) > h.n).any():
+    if h.n >= 10 and not (5 * whole[middling] > h.n).any():
         yield "no_cluster", (), ""
-    close = (3 * middling >= 2 * h.counts) & (h.counts >= 4)
-    for _, name in h.named(close.max((0, 1))):
+    close = (3 * numbers >= 2 * h.counts) & (h.counts >= 4) & middling[:, None]
+    for _, name in h.named(close.any(0)):
         yield "clustered", name, ""
     for place, part in enumerate(PARTS):
-        inside = within & (third == place)
-        for _, name in h.named((close & inside[..., None]).max((0, 1))):
+        for _, name in h.named(close[windows.third == place].any(0)):
             yield "cluster_at", name, part
-    for _, name in h.named((h.counts >= 5) & (5 * long.max((0, 1)) <= 2 * h.counts)):
+    for _, name in h.named((h.counts >= 5) & (5 * numbers.max(0) <= 2 * h.counts)):
         yield "scattered", name, ""
     present = (h.at_moment > 0).astype(int)
     both = present.T @ present
@@ -217,13 +223,20 @@ def _clustering(h: _History) -> Holding:
         yield "together", pair, ""
 
 
-def _windows(h: _History, part: int) -> Array:
-    """Return `(m, m, types)` the number of events from one moment to another, 0 if longer than the span / part."""
-    until = np.concatenate([np.zeros((1, len(h.types)), np.int64), h.at_moment.cumsum(0)])
+class _Windows(NamedTuple):
+    length: Array  # (w,) time from the first moment to the last
+    third: Array  # (w,) the third that both are in, -1 if in two
+    numbers: Array  # (w, types) number of events
+
+
+def _windows(h: _History, part: int) -> _Windows:
+    """Return all windows from one moment to another that are no longer than the span / part."""
     apart = h.moments - h.moments[:, None]
-    inside = (apart >= 0) & (part * apart <= h.span)
-    numbers: Array = (until[None, 1:] - until[:-1, None]) * inside[..., None]
-    return numbers
+    first, last = np.nonzero((apart >= 0) & (part * apart <= h.span))
+    until = np.concatenate([np.zeros((1, len(h.types)), np.int64), h.at_moment.cumsum(0)])
+    third = h.thirds[np.searchsorted(h.since, h.moments)]
+    within = np.where(third[first] == third[last], third[first], -1)
+    return _Windows(apart[first, last], within, until[last + 1] - until[first])
 
 
 def _trends(h: _History) -> Holding:

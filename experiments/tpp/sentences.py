@@ -7,6 +7,7 @@ describer, so that a defect of one does not hide in the other.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from eventvec.errors import DataError
@@ -218,6 +219,7 @@ def parse(description: str) -> list[Statement]:
     return [_statement(sentence.strip()[:-1]) for sentence in sentences]
 
 
+@lru_cache(maxsize=2**14)
 def _statement(text: str) -> Statement:
     text = OPENING.sub("", text, count=1) if OPENING.match(text) else text
     text = text[:1].lower() + text[1:]

@@ -6,6 +6,7 @@ defect of one does not hide in the other.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -63,11 +64,11 @@ class History:
 
     def third(self, time: int | Fraction) -> int:
         """Return 0, 1 or 2 for the third of the period that contains a time."""
-        return bisect_right([Fraction(self.span, 3), Fraction(2 * self.span, 3)], time)
+        return (3 * time >= self.span) + (3 * time >= 2 * self.span)
 
     def halves(self, times: Sequence[int]) -> tuple[int, int]:
         """Return how many of some ascending times are in the first half of the period and in the second."""
-        first = bisect_left(times, Fraction(self.span, 2))
+        first = bisect_left(times, (self.span + 1) // 2)
         return first, len(times) - first
 
     def holds(self, statement: Statement) -> bool:
@@ -85,7 +86,8 @@ class History:
 
 def _fullest(times: Sequence[int], longest: Fraction) -> int:
     """Return the greatest number of some ascending times that lie within a window of a given length."""
-    return max((bisect_right(times, time + longest) - place for place, time in enumerate(times)), default=0)
+    whole = math.floor(longest)
+    return max((bisect_right(times, time + whole) - place for place, time in enumerate(times)), default=0)
 
 
 def _within(history: History, times: Sequence[int], part: int | None) -> list[int]:
@@ -164,9 +166,10 @@ def _burst(history: History, part: int | None) -> bool:
 
 def _burst_of(history: History, name: str) -> bool:
     moments, times = list(history.sets), history.by_type[name]
+    longest = Fraction(history.span, 20)
     for place, start in enumerate(moments):
         for end in moments[place:]:
-            if end - start > Fraction(history.span, 20):
+            if end - start > longest:
                 break
             events = bisect_right(history.at, end) - bisect_left(history.at, start)
             of_type = bisect_right(times, end) - bisect_left(times, start)
