@@ -111,7 +111,7 @@ def test_some_histories_are_told_as_among_all_with_the_limits_of_all(few: int) -
 
 @pytest.mark.parametrize("block", [1, 40, 10_000])
 def test_histories_are_told_in_blocks_as_all_at_once(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    everyone = Histories.of(read(random_histories(1)), NAMES)
+    everyone = Histories.of(read(random_histories(1, 24)), NAMES)
     expected = sentences(everyone).sort("row", "place", "sentence")
     monkeypatch.setattr(histories_module, "BLOCK", block)
     assert (len(list(everyone.blocks())) > 1) == (block < 10_000)
@@ -230,7 +230,7 @@ def test_facts_hold_at_their_very_bounds(days: list[int], codes: str, sentence: 
 EVENTS = st.lists(st.tuples(st.integers(0, 9), st.sampled_from("ab")), min_size=1, max_size=6)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(EVENTS, min_size=1, max_size=5))
 def test_numbers_as_times_say_nothing_about_the_calendar(histories: list[list[tuple[int, str]]]) -> None:
     rows = [(k, time, code) for k, events in enumerate(histories) for time, code in sorted(events, key=lambda e: e[0])]

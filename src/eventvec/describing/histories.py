@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -57,6 +57,7 @@ class Histories:
     schema: Schema
     words: Mapping[str, str] | None
     limits: Limits
+    _frequent: dict[str, pl.DataFrame] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def n(self) -> int:
@@ -112,7 +113,10 @@ class Histories:
 
     def frequent_codes(self, name: str) -> pl.DataFrame:
         """Return the rows of `counts` of the ten most frequent codes of a history, with at least three events each."""
-        return self.counts(name).filter((pl.col("rank") < FREQUENT) & (pl.col("k") >= OFTEN))
+        if name not in self._frequent:  # most templates read it
+            often = (pl.col("rank") < FREQUENT) & (pl.col("k") >= OFTEN)
+            self._frequent[name] = self.counts(name).filter(often)
+        return self._frequent[name]
 
     def frequent(self, name: str) -> pl.DataFrame:
         """Return the events, in order, with one of the codes of `frequent_codes`, and what it has of the code."""
@@ -202,14 +206,14 @@ def _events(data: Dataset, words: Mapping[str, str] | None) -> pl.DataFrame:
     columns: dict[str, Array | pl.Series] = {
         "row": rows.numpy(), "place": (torch.arange(len(rows)) - begins).numpy(), "time": time.numpy(),
     }  # fmt: skip
-    for field in schema.categorical:
-        if not field.buckets:
-            numbered = [f"number {place:,}" for place, _ in enumerate(field.values, 1)]
-            texts = numbered if words is None else [words.get(value, value) for value in field.values]
+    for codes in schema.categorical:
+        if not codes.buckets:
+            numbered = [f"number {place:,}" for place, _ in enumerate(codes.values, 1)]
+            texts = numbered if words is None else [words.get(value, value) for value in codes.values]
             texts = [*WITHOUT_WORDS, *texts]
             distinct = {text: place for place, text in enumerate(dict.fromkeys(texts))}  # words may join codes
-            places = np.array([distinct[text] for text in texts])[x.values(field.name).long().numpy()]
-            columns[f"event: {field.name}"] = pl.Series(list(distinct), dtype=pl.Enum(list(distinct))).gather(places)
+            places = np.array([distinct[text] for text in texts])[x.values(codes.name).long().numpy()]
+            columns[f"event: {codes.name}"] = pl.Series(list(distinct), dtype=pl.Enum(list(distinct))).gather(places)
     for numeric in schema.numeric:
         columns[f"event: {numeric.name}"] = pl.Series(x.values(numeric.name).double().numpy()).fill_nan(None)
     first, last = pl.col("time").first().over("row"), pl.col("time").last().over("row")
