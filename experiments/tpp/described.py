@@ -78,13 +78,14 @@ def by_sentences(data: Benchmark, held_out: Array) -> dict[str, Similarities]:
         held_out: The rows beside the test part on which fusions are chosen.
     """
     encoder, test, found = SentenceEncoder(MINILM), data.split.test, dict[str, Similarities]()
+    in_other_words = reworded(data)
     for name, sentences in _documents(data).items():
-        searched = {"held out": (data, held_out), "test": (data, test), "reworded": (reworded(data), test)}
         for way, model in ((name, encoder), (BM25[name], None)):
-            found[way] = {
-                part: matched([of.descriptions[row] for row in rows], [sentences[row] for row in rows], model)
-                for part, (of, rows) in searched.items()
-            }
+            unseen, both = (
+                matched([of.descriptions[row] for of in sets for row in rows], [sentences[row] for row in rows], model)
+                for sets, rows in (((data,), held_out), ((data, in_other_words), test))
+            )
+            found[way] = {"held out": unseen, "test": both[: len(test)], "reworded": both[len(test) :]}
     return found
 
 

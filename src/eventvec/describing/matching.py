@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -40,13 +41,11 @@ UNRELATED = (
 
 
 class Scorer(Protocol):
-    """How well sentences of queries fit the distinct sentences of an index.
+    """How well sentences of queries fit the distinct sentences of an index."""
 
-    Args:
-        clear: The score above which a sentence fits clearly.
-    """
-
-    clear: float
+    @property
+    def clear(self) -> float:
+        """The score above which a sentence fits clearly."""
 
     def __call__(self, queries: Sequence[str]) -> Array:
         """Return `(m, n)` float32, the score of each sentence for each query."""
@@ -99,8 +98,12 @@ class Meanings:
 
     def __init__(self, encoder: SentenceEncoder, vectors: Array, sentences: Sequence[str]) -> None:
         self.encoder, self.vectors, self.words = encoder, vectors, BM25(sentences)
-        nearest = self(UNRELATED).max(1) if len(vectors) else np.zeros(1)
-        self.clear = float(np.quantile(nearest, UNRELATED_SHARE))
+
+    @cached_property
+    def clear(self) -> float:
+        """The score above which a sentence fits clearly, for which the model reads `UNRELATED`."""
+        nearest = self(UNRELATED).max(1) if len(self.vectors) else np.zeros(1)
+        return float(np.quantile(nearest, UNRELATED_SHARE))
 
     def __call__(self, queries: Sequence[str]) -> Array:
         """Return `(m, n)` float32, the score of each sentence for each query."""
