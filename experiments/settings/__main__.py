@@ -53,7 +53,7 @@ def _changes(of_half: Problem, small: bool) -> tuple[Row, dict[str, dict[str, An
     known = {"fit.lr": ev.FitOptions.lr, "fit.epochs": 1 if small else EPOCHS, SEED: 0}
     defaults = {name: known.get(name, value_at(config, name)) for name in (*FACTORS, *OTHERS, BESIDE, SEED)}
     changes: dict[str, dict[str, Any]] = {"defaults": {}}
-    for name, factors in list(FACTORS.items())[: 2 if small else None]:
+    for name, factors in list(FACTORS.items())[: 1 if small else None]:
         for factor in factors:
             value = type(defaults[name])(defaults[name] * factor)
             changes[f"{name}={value:g}"] = {name: value}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from experiments.order import number_of_pairs as study
 from experiments.order.feature_comparison import ALL
 from experiments.order.picture import number_of_pairs as picture
 from experiments.order.sparse_selection import l1_to_count
+from scipy import sparse
 from scipy.stats import binom
 from sklearn.feature_extraction.text import TfidfTransformer
 
@@ -37,7 +40,7 @@ def test_labels_are_those_of_the_stage() -> None:
 
 def test_words_of_concepts_tell_the_order_and_others_do_not() -> None:
     first, second, label = HISTORIES.pairs(40_000, np.random.default_rng(0))
-    change = np.asarray((second - first).toarray() * (2 * label[:, None] - 1)).mean(0)
+    change = np.asarray((sparse.diags(2 * label - 1) @ (second - first)).mean(0)).ravel()
     rate = study.EVER / study.LENGTH * (1 - 2 * study.FLIP)  # a concept begins between two given notes, and its word
     assert change[:30].tolist() == pytest.approx([rate] * 30, abs=0.017)  # 5 standard errors
     assert change[30:].tolist() == pytest.approx([0] * 400, abs=0.017)
@@ -63,16 +66,19 @@ def test_with_many_pairs_selection_is_ahead_of_all_words_at_few_labels() -> None
     assert auc[study.ORACLE] > auc[8000]
 
 
-def test_a_row_counts_clear_draws_and_the_picture_has_three_panels() -> None:
+def test_a_row_counts_clear_draws_and_the_picture_has_three_panels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws made up here stand for those of the study, of which the small mode computes two."""
+    folds = np.array([0.1, 0.11, 0.09, 0.1, 0.12])
+
+    def drawn(sign: int, sizes: Sequence[int], fractions: Sequence[float]) -> study.Draw:
+        level = {(name, part): np.full(5, 0.7) for name in (ALL, study.ORACLE, study.RANDOM) for part in fractions}
+        ahead = {(m, part): 0.7 + sign * folds for m in sizes for part in fractions}
+        return study.Draw({**level, **ahead}, dict.fromkeys(sizes, 9.0))
+
+    monkeypatch.setattr(study, "draw_scores", lambda seed, sizes, fractions, **_: drawn(1 - seed, sizes, fractions))
     rows = study.pairs(True)
     assert [(row["pairs"], row["fraction"]) for row in rows] == [(1000, 1 / 16), (2000, 1 / 16)]
-    folds = np.array([0.1, 0.11, 0.09, 0.1, 0.12])
-    names = (ALL, study.ORACLE, study.RANDOM)
-    draws = []
-    for sign in (1, 1, -1):
-        auc = {(1000, 1): 0.7 + sign * folds, **{(name, 1): np.full(5, 0.7) for name in names}}
-        draws.append(study.Draw(auc, {1000: 9.0}))
-    row = study._row(draws, 1000, 1)
+    row = study._row([drawn(sign, (1000,), (1,)) for sign in (1, 1, -1)], 1000, 1)
     assert (row["draws ahead"], row["draws behind"], row["words found"]) == (2, 1, 9.0)
     assert row["OCP - all"] == pytest.approx(folds.mean() / 3)
     text = picture(rows)

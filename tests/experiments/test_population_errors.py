@@ -21,8 +21,7 @@ def least_error(pairs: Tensor, features: tuple[int, ...], biased: bool) -> float
     """Return the error of the best classifier on some features, by a loop over what it sees."""
     d = pairs.dim() // 2
     probability = {1: {}, 0: {}}
-    for values in itertools.product((0, 1), repeat=2 * d):
-        forward = float(pairs[values])
+    for values, forward in zip(itertools.product((0, 1), repeat=2 * d), pairs.flatten().tolist(), strict=True):
         in_order = tuple(values[i] for i in features), tuple(values[d + i] for i in features)
         for label, order, share in ((1, 1, 1 / 2), (0, 1, 1 / 4 if biased else 0), (0, -1, 1 / 4 if biased else 1 / 2)):
             seen = in_order[::order]
