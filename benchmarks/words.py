@@ -48,7 +48,7 @@ def histories(n: int) -> ev.Dataset:
 def rows(small: bool) -> list[Row]:
     """Return one row for each number of histories."""
     torch.set_num_threads(1)
-    return [_row(histories(n), 1 if small else REPEATS) for n in ((20,) if small else SIZES)]
+    return [_row(histories(n), 1 if small else REPEATS) for n in ((5,) if small else SIZES)]
 
 
 def _row(data: ev.Dataset, repeats: int) -> Row:

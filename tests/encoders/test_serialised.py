@@ -265,7 +265,7 @@ def test_descriptions_retrieve_serialised_histories_that_were_held_out():
     language = backbones.encoder(test.schema, lora=0, unit=1e12, reads="serialised")
     trained = TPPEmbedding(language, "note")
     scores = []
-    for epochs in (0, 8):
+    for epochs in (0, 5):
         if epochs:
             fit(trained, training, epochs=epochs, batch_size=32, lr=0.003, validation=0)
         z = encode(trained.text, test.sequences), encode(trained.encoder, test.sequences)

@@ -267,7 +267,7 @@ def test_descriptions_retrieve_histories_that_were_held_out(objective: str):
     ("draw_histories", "reads", "epochs", "low", "high"),
     [
         pytest.param(timed, "all", 10, 0.4, 1.0, marks=pytest.mark.slow),
-        (timed, "time", 10, 0.4, 1.0),
+        (timed, "time", 7, 0.4, 1.0),
         (timed, "text", 1, 0.03, 0.031),  # all histories are equal and share their ranks: 2 / 65
         pytest.param(problem, "text", 10, 0.4, 1.0, marks=pytest.mark.slow),
         pytest.param(problem, "time", 10, 0.0, 0.15, marks=pytest.mark.slow),  # the times say nothing; chance is 0.074
