@@ -69,7 +69,7 @@ def figure3b(small: bool) -> list[Row]:
 
 def assumptions(small: bool) -> list[Row]:
     """Whether the features that tell the order are those that tell the label, on made notes and on four data sets."""
-    rows: list[Row] = [{"data": "made notes", **number_of_pairs.made_signals()}]
+    rows: list[Row] = [{"data": "made notes", **number_of_pairs.made_signals(small)}]
     return rows + [feature_signals.describe(name) for name in (("pbc",) if small else DATA_SETS)]
 
 

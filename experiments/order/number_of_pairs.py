@@ -152,11 +152,11 @@ def draw_scores(
     return Draw({key: np.array(folds) for key, folds in auc.items()}, means)
 
 
-def made_signals() -> Row:
-    """Return the strength of order and of label by word, with the most pairs of the study."""
+def made_signals(small: bool) -> Row:
+    """Return the strength of order and of label by word, with the most pairs of the study, or the fewest."""
     rng = np.random.default_rng(0)
     histories = WordHistories(rng.uniform(*FREQUENCY, BACKGROUND))
-    notes, (first, second, label) = histories.notes(rng), histories.pairs(SIZES[-1], rng)
+    notes, (first, second, label) = histories.notes(rng), histories.pairs(SIZES[0 if small else -1], rng)
     places = np.stack([np.arange(len(label)), np.arange(len(label)) + len(label), label])
     return signals(sparse.vstack([first, second]).tocsr(), places, notes.words, notes.label)
 
