@@ -164,7 +164,8 @@ def test_counterfeits_are_described_by_their_own_events(monkeypatch: pytest.Monk
     found, test = counterfeits_by_sentences(data), data.split.test
     queries = [data.descriptions[row] for row in test]
     facts_of = [all_facts([data.histories()[row]])[0] for row in test]
-    shipped = [package_sentences(data.events)[row] for row in test]
+    of_package = package_sentences(data.events)
+    shipped = [of_package[row] for row in test]
     drawn = {exchanged: exchanged_histories(data, exchanged) for exchanged in ("types", "gaps")}
     for copies, differ in drawn.values():
         assert differ.any()
