@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import backbones
 import eventvec as ev
 from commands import answer, invoke, purchases
 from eventvec.describing.matching import UNRELATED, Sentences, parts
@@ -284,6 +285,7 @@ def test_the_command_line(tmp_path: Path, events: pl.DataFrame) -> None:
     found = answer("search", index, "--text", "mostly green tea", "--count", 4)
     assert len(found["hits"]) == 4
     assert all("green tea" in hit["sentences"] for hit in found["hits"])
+    answer(*read, "--save", index, "--backbone", backbones.folder("bert"))  # a small model, which each command loads
 
     run = ev.fit("coles", data, epochs=1, beside=[], out=tmp_path / "run")
     ev.write(tmp_path / "z.parquet", run.embed(data))
