@@ -57,13 +57,17 @@ def targets_of(points: PointEncoder, x: Sequences) -> Sequences:
     return targets
 
 
-def context_at(encoder: Encoder, x: Sequences) -> tuple[Tensor, Tensor]:
-    """Return `(targets, dim)` the context, which depends on x* in a `PlaceEncoder`, and g_cov(x*) of each target."""
+def context_at(encoder: Encoder, x: Sequences, encoded: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Return `(targets, dim)` the context, which depends on x* in a `PlaceEncoder`, and g_cov(x*) of each target.
+
+    Args:
+        encoded: `(n, dim)` the encoder's vectors of the rows, where they are known; a `PlaceEncoder` reads none.
+    """
     points = points_of(encoder)
     targets = targets_of(points, x)
     covariate = points.g_cov(targets, x, "*")
     if not isinstance(encoder, PlaceEncoder):
-        return encoder(x)[targets.rows()], covariate
+        return (encoder(x) if encoded is None else encoded)[targets.rows()], covariate
     at = distributed.share(encoder.at, x, targets.pad(covariate))
     return at.flatten(0, 1)[targets.rows() * targets.longest + targets.steps()], covariate
 

@@ -64,9 +64,9 @@ class TargetedContrast(TargetedMethod):
         super().__init__(encoder, views, targets)
         self.temperature, self.projection = temperature, projection
 
-    def loss_of_targets(self, context: Sequences) -> Tensor:
-        """Return the mean loss over the targets of rows from `hold_out`."""
-        query, key = self.predictor(context), observed(self.encoder, context)  # ĉ, g_obs(y*)
+    def loss_of_targets(self, context: Sequences, encoded: Tensor | None = None) -> Tensor:
+        """Return the mean loss over the targets of rows from `hold_out`; `encoded` is that of `context_at`."""
+        query, key = self.predictor(context, encoded), observed(self.encoder, context)  # ĉ, g_obs(y*)
         return losses.info_nce(self.project(query).float(), self.project(key).float(), temperature=self.temperature)
 
     def usable(self, x: Sequences) -> Tensor:
@@ -153,9 +153,9 @@ class Prediction(nn.Module):
         super().__init__()
         self.encoder, self.head, self.dim = encoder, head, dim
 
-    def forward(self, x: Sequences) -> Tensor:
-        """Return `(targets, dim)`, one prediction per target, in row order."""
-        return self.head(*context_at(self.encoder, x)).float()
+    def forward(self, x: Sequences, encoded: Tensor | None = None) -> Tensor:
+        """Return `(targets, dim)`, one prediction per target, in row order; `encoded` is that of `context_at`."""
+        return self.head(*context_at(self.encoder, x, encoded)).float()
 
 
 def observed(encoder: Encoder, context: Sequences) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.at_places import targets_of
+from eventvec.encoders.at_places import PlaceEncoder, targets_of
 from eventvec.encoders.heads import PlainHead
 from eventvec.encoders.interface import Encoder, evaluating
 from eventvec.encoders.points import TIME, PointEncoder, earliest, points_of
@@ -36,8 +36,8 @@ class Targeted(Protocol):
     def encoder(self) -> Encoder:
         """The encoder of points."""
 
-    def loss_of_targets(self, context: Sequences) -> Tensor:
-        """Return the mean loss of rows from `hold_out`."""
+    def loss_of_targets(self, context: Sequences, encoded: Tensor | None = None) -> Tensor:
+        """Return the mean loss of rows from `hold_out`; `encoded` is that of `context_at`."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,8 @@ def covariate_use(method: Targeted, x: Sequences, rng: torch.Generator) -> Covar
             batch = rows[torch.randperm(len(rows), generator=rng, device=x.device)[:size]]
             context = hold_out(method.views(x[batch], rng)[0], method.targets)
             other = permuted(context, points_of(method.encoder), method.targets)
-            losses.append([float(method.loss_of_targets(targets)) for targets in (context, other)])
+            encoded = None if isinstance(method.encoder, PlaceEncoder) else method.encoder(context)
+            losses.append([float(method.loss_of_targets(targets, encoded)) for targets in (context, other)])
     loss, elsewhere = (sum(values) / len(losses) for values in zip(*losses, strict=True))
     plain = isinstance(vars(method).get("target_head"), PlainHead)
     queries = size * method.targets
