@@ -26,7 +26,7 @@ from experiments.jobs import side_by_side
 from experiments.worth.candidates import CANDIDATES, default_of, tables
 from experiments.worth.feature_groups import group_rows
 from experiments.worth.halves import LABELS, Half, Problem, problem
-from experiments.worth.judging import judged, means
+from experiments.worth.judging import FOLDS, SMALL_FOLDS, judged, means
 from experiments.worth.networks import network_rows
 from experiments.worth.simulation import calls as simulated_calls
 from experiments.worth.vectors import vectors
@@ -225,10 +225,11 @@ def _opponents(of_half: Problem) -> dict[str, Array]:
 
 
 def _scored(sets: Mapping[str, Array], of_half: Problem, small: bool, counts: Sequence[int] = ()) -> Evaluation:
-    """Return the scores of models on all labels, and on about as many as `counts`, in five folds."""
-    training = len(of_half.y) * 4 / 5
+    """Return the scores of models on all labels, and on about as many as `counts`, in folds."""
+    folds = SMALL_FOLDS if small else FOLDS
+    training = len(of_half.y) * (folds - 1) / folds
     fractions = [1.0, *(count / training for count in counts if count < training)]
-    options = {"models": _models(small), "fractions": fractions, "folds": 5, "label": of_half.name}
+    options = {"models": _models(small), "fractions": fractions, "folds": folds, "label": of_half.name}
     scored: Evaluation = score_features(sets, of_half.y, **options).basis
     return scored
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -59,14 +60,15 @@ class Problem:
     y: Array
 
 
+@cache
 def problem(name: str, half: Half, small: bool = False) -> Problem:
-    """Return one half of a data set; if `small`, the first 120 entities of it that have a label."""
+    """Return one half of a data set; if `small`, the first 60 entities of it that have a label."""
     load, label = LABELS[name]
     data, labels = load()
     labels = labels.drop_nulls(label)
     data = data[torch.from_numpy(np.flatnonzero(half_of(data) == half))]
     if small:
-        data = data[torch.from_numpy(join_labels(data.keys, data.schema.key, labels, label).positions[:120])]
+        data = data[torch.from_numpy(join_labels(data.keys, data.schema.key, labels, label).positions[:60])]
     joined = join_labels(data.keys, data.schema.key, labels, label)
     assert isinstance(joined.labels, np.ndarray)
     return Problem(name, data, joined.positions, joined.labels)

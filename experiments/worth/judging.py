@@ -22,6 +22,7 @@ from eventvec.statistics.resampling import resample
 from experiments.command_line import Row
 
 PAPER = Boosting(500, 0.02, 0.5, 6, 31)
+FOLDS, SMALL_FOLDS = 5, 2
 Judge = Callable[[Job], Array]
 
 
@@ -78,11 +79,11 @@ JUDGES: Mapping[str, Judge] = {
 }
 
 
-def scored(judge: Judge, x: Array, y: Array, seed: int = 42) -> Scores:
-    """Return the AUROC of a way to judge a set of features, in five folds."""
+def scored(judge: Judge, x: Array, y: Array, seed: int = 42, folds: int = FOLDS) -> Scores:
+    """Return the AUROC of a way to judge a set of features, in some folds."""
     labelled, drawn = target(y), resample(len(y), seed=seed)
     values, again = [], []
-    for train, test in cross_validation(labelled, 5, None, seed):
+    for train, test in cross_validation(labelled, folds, None, seed):
         predicted = judge(Job("binary", 2, x[train], labelled.y[train], x[test], seed, num_threads=1))
         values.append(measure("binary", labelled.y[test], predicted)[0])
         again.append(replicates("binary", labelled.y[test], predicted, drawn[:, test])[:, 0])
@@ -95,7 +96,7 @@ def judged(name: str, features: str, x: Array, y: Array, small: bool) -> list[Ro
     rows = []
     for judge, function in list(JUDGES.items())[:: 9 if small else 1]:
         start = perf_counter()
-        scores[judge] = scored(function, x, y)
+        scores[judge] = scored(function, x, y, folds=SMALL_FOLDS if small else FOLDS)
         lead = (scores[judge] - next(iter(scores.values()))).estimate
         rows.append(
             {"data": name, "features": features, "n": len(y), "columns": x.shape[1], "judge": judge,

@@ -18,8 +18,6 @@ from experiments.worth.candidates import method, tables
 from experiments.worth.halves import Half, problem
 
 BESIDE = ("timing", "aggregates")
-SMALL = 0.5
-"""The seconds of training in a small study."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +48,9 @@ def vectors(
         bound: `time_budget` or `epochs` of the training; the default bound if empty.
         threads: The number of threads of the training.
         keep: The folder.
-        small: Whether there are few entities and half a second.
+        small: Whether there are few entities and one epoch.
     """
-    bound = {"time_budget": SMALL} if small else bound
+    bound = {"epochs": 1} if small else bound
     until = " ".join(f"{option}={value}" for option, value in bound.items()) or "default"
     file = keep / f"{name}-{half}-{candidate}-{seed}-{until}{'-small' if small else ''}.npz"
     if not file.exists():
