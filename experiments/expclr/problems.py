@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 import numpy as np
@@ -103,8 +103,9 @@ class _Parts:
     features: pl.DataFrame
 
 
+@lru_cache(maxsize=4)  # the arms of a table follow one another on the same data
 def problem(variant: Variant) -> Problem:
-    """Return a problem.
+    """Return a problem; callers share it and leave it as it is.
 
     Raises:
         DataError: If a file is not in the folder that EVENTVEC_DATA names.
