@@ -40,7 +40,7 @@ from experiments.command_line import Row
 from experiments.jobs import side_by_side
 from experiments.protocol import PaperResult, PaperSplit, Trainer, paper_protocol
 
-SMALL: Table = {"encoder": {"dim": 8}, "fit": {"epochs": 1, "batch_size": 16}}
+SMALL: Table = {"encoder": {"dim": 8}, "fit": {"epochs": 1, "batch_size": 64}}
 SMALL_TRANSFORMER: Table = {**SMALL["encoder"], "layers": 1, "heads": 2, "longest": 50}
 SUPERVISED, TUNED, CONTROL = "supervised", ", fine-tuned", "untrained, fine-tuned"
 """Networks that learn from labels: from scratch, from the encoder of an arm, and as the latter with random weights."""

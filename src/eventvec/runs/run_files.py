@@ -7,6 +7,7 @@ import os
 import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from stat import S_ISREG
@@ -266,10 +267,14 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries that results depend on."""
-    numbers = {"python": platform.python_version()}
-    for name in ("eventvec", "torch", "numpy", "polars", "pyarrow", "safetensors", "scikit-learn"):
-        try:
-            numbers[name] = version(name)
-        except PackageNotFoundError:
-            numbers[name] = "not installed"
-    return numbers
+    names = ("eventvec", "torch", "numpy", "polars", "pyarrow", "safetensors", "scikit-learn")
+    return {"python": platform.python_version(), **{name: _version(name) for name in names}}
+
+
+@cache
+def _version(name: str) -> str:
+    """Return the version of a package; its metadata are searched for on the whole path of imports, so once."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
