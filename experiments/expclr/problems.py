@@ -205,7 +205,7 @@ def _hapt(features: str, choosing: bool, small: bool) -> _Parts:
     if choosing:
         labels = labels.filter(~pl.col("test")).with_columns(test=pl.col("user").is_in(held_out))
     if small:
-        labels = labels.filter(pl.col("window") % 40 == 0)
+        labels = labels.filter(pl.col("window") % 80 == 0)
     entities = labels.select("window", pl.col("activity").alias(LABEL), unit="user", test="test")
     events = events.join(entities, on="window", how="semi", maintain_order="left")
     return _Parts("multiclass", events, entities, _motion_features(events, features))
@@ -254,10 +254,10 @@ def _icu(features: str, choosing: bool, small: bool) -> _Parts:
     keys = measured[icu_stays.KEY].unique().sort()
     order = np.random.default_rng(0).permutation(len(keys))
     held_out, others = np.split(order, [len(keys) // TEST_SHARE])
-    if choosing:
-        held_out, others = np.split(others, [len(others) // CHOOSING_SHARE])
     if small:
         held_out, others = held_out[:80], others[:160]
+    if choosing:
+        held_out, others = np.split(others, [len(others) // CHOOSING_SHARE])
     of_test = np.isin(np.arange(len(keys)), held_out)
     chosen = of_test | np.isin(np.arange(len(keys)), others)
     stays = pl.DataFrame({icu_stays.KEY: keys, "test": of_test}).filter(pl.Series(chosen))
