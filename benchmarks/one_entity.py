@@ -112,7 +112,8 @@ def pushes(small: bool) -> list[Row]:
     folder = Path(tempfile.mkdtemp(dir=".", prefix=".one-entity-"))  # on a disk, which temporary folders may not be
     try:
         loops = [Loop(folder / f"{mode}.db", frame, dim, mode) for mode in ("FULL", "NORMAL")]
-        runs = {"GRU": trained(data[:400], dim, beside=[]), "GRU and the default parts": trained(data[:400], dim)}
+        some = data[: 60 if small else 400]
+        runs = {"GRU": trained(some, dim, beside=[]), "GRU and the default parts": trained(some, dim)}
         sessions: dict[str, StateSession] = {}
         for name, run in runs.items():
             sessions[f"push, {name}"] = ev.open_state(run, folder / f"{name}.db")
@@ -217,7 +218,7 @@ def requests(small: bool) -> list[Row]:
     events = frame.head(4 * count).to_dicts()
     folder = Path(tempfile.mkdtemp(dir=".", prefix=".one-entity-"))
     try:
-        run = trained(data[:400], dim, beside=[], out=folder / "run")
+        run = trained(data[: 60 if small else 400], dim, beside=[], out=folder / "run")
         with (
             ev.open_state(run, folder / "session.db") as session,
             serving(folder / "run", folder / "server.db") as port,

@@ -93,7 +93,7 @@ def test_an_encoder_that_knows_its_training_data_by_heart_is_found_and_one_of_on
     table = events(80, habits=False)
     data = ev.read(table, key="card", time="day", categorical=["code"], numeric=["paid"], holdout=0.45)
     tables = {"method": {"name": "coles"}, "encoder": {"name": "gru", "dim": 64}, "fit": {"beside": [], "lr": 0.02}}
-    by_heart = ev.audit(ev.fit(tables, data, epochs=100, validation=0), table)
+    by_heart = ev.audit(ev.fit(tables, data, epochs=50, validation=0), table)
     clean = ev.audit(*run_of(habits=False))
     assert "yes" in found(by_heart, "membership").values()
     assert "show who was in the training data" in by_heart.verdict[0]
@@ -155,11 +155,11 @@ def test_guessing_knows_the_classes_of_the_audited_people_only() -> None:
 def test_columns_share_one_false_alarm_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     run, table = run_of(habits=True)
     rng = np.random.default_rng(9)
-    coins = {f"coin{i}": rng.random(160) < 0.5 for i in range(8)}
+    coins = {f"coin{i}": rng.random(160) < 0.5 for i in range(4)}
     audit = ev.audit(run, table, pl.DataFrame({"card": np.arange(160), **coins}), models=FAST)
     alone = ev.audit(run, table, pl.DataFrame({"card": np.arange(160), "coin0": coins["coin0"]}), models=FAST)
     widths = [each.rows[0]["score"].half_width for each in (audit, alone)]
-    assert widths[0] / widths[1] == pytest.approx(quantile(0.05 / 8) / quantile(0.05))
+    assert widths[0] / widths[1] == pytest.approx(quantile(0.05 / 4) / quantile(0.05))
     assert "yes" not in found(audit, "attribute").values()
 
 

@@ -11,7 +11,7 @@ from experiments.protocol import PARTS, Part, paper_protocol, paper_split
 from scipy import stats
 
 from eventvec.errors import DataError
-from eventvec.statistics import Scores
+from eventvec.statistics import Scores, resampling
 from eventvec.statistics.intervals import cross_validation_half_width, crossed_half_width
 
 
@@ -76,7 +76,8 @@ def false_differences(draws: int) -> dict[Part, float]:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_arms_of_equal_worth_are_seldom_called_different(part: Part) -> None:
+def test_arms_of_equal_worth_are_seldom_called_different(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resampling, "REPLICATES", 200)
     assert false_differences(12)[part] < 0.3
 
 

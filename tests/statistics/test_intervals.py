@@ -149,17 +149,17 @@ def test_a_large_difference_is_seen(protocol: str) -> None:
     assert simulated.called > 0.8
 
 
-@pytest.mark.parametrize("share", [0.1, 0.5])
+@pytest.mark.parametrize(("share", "draws"), [(0.1, 10), (0.5, 4)])  # the means of both have about one error
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_second_copy_is_worse_by_three_hundredths(
-    protocol: str, share: float, monkeypatch: pytest.MonkeyPatch
+    protocol: str, share: float, draws: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     v = 1 + 0.7**2 + (0.3**2 if protocol == "holdout" else 0)
     first, second = (NormalDist().cdf(1 / math.sqrt(2 * each)) for each in (v, v + WORSE[protocol] ** 2))
     assert first - second == pytest.approx(0.03, abs=1e-4)
     monkeypatch.setattr(resampling, "FEWEST", 2)
     monkeypatch.setattr(resampling, "REPLICATES", 2)
-    assert simulate(protocol, 100_000, share, 10, WORSE[protocol]).difference == pytest.approx(0.03, abs=0.002)
+    assert simulate(protocol, 100_000, share, draws, WORSE[protocol]).difference == pytest.approx(0.03, abs=0.002)
 
 
 @pytest.mark.slow
