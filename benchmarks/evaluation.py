@@ -35,10 +35,10 @@ def problem(small: bool) -> tuple[Features, np.ndarray[Any, Any]]:
     return sets, factors[:, 0] + rng.normal(size=n) > 1
 
 
-def one_after_another(sets: Features, labels: np.ndarray[Any, Any]) -> Scores:
+def one_after_another(sets: Features, labels: np.ndarray[Any, Any], folds: int) -> Scores:
     """Return the main scores of each model, trained one after another on all threads."""
     chosen, labelled = EvaluationOptions(), target(labels, None, "label")
-    splits = cross_validation(labelled, chosen.folds, None, chosen.seed)
+    splits = cross_validation(labelled, folds, None, chosen.seed)
     both = np.concatenate([sets["embedding"], sets["aggregates"]], axis=1)
     scores: Scores = {}
     for name, (features, x) in product(NAMES, (sets | {"both": both}).items()):
@@ -51,9 +51,9 @@ def one_after_another(sets: Features, labels: np.ndarray[Any, Any]) -> Scores:
     return scores
 
 
-def side_by_side(sets: Features, labels: np.ndarray[Any, Any]) -> Scores:
+def side_by_side(sets: Features, labels: np.ndarray[Any, Any], folds: int) -> Scores:
     """Return the main scores of each model from `score_features`."""
-    rows = score_features(sets, labels, models=NAMES).rows
+    rows = score_features(sets, labels, models=NAMES, folds=folds).rows
     return {(row["features"], row["model"]): row["scores"] for row in rows}
 
 
@@ -63,10 +63,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1, help="rounds after the first, which is not counted")
     parsed = parser.parse_args()
     sets, labels = problem(parsed.small)
+    folds = 2 if parsed.small else EvaluationOptions().folds
     scores: dict[str, Scores] = {}
     functions = {
-        "one after another": lambda: scores.update(before=one_after_another(sets, labels)),
-        "score_features": lambda: scores.update(after=side_by_side(sets, labels)),
+        "one after another": lambda: scores.update(before=one_after_another(sets, labels, folds)),
+        "score_features": lambda: scores.update(after=side_by_side(sets, labels, folds)),
     }
     seconds = alternate(functions, parsed.rounds)
     pairs = zip(

@@ -22,7 +22,7 @@ from benchmarks.measure import ROOT, Row, alternate, options, ratio, show
 from benchmarks.recurrent import Case, lengths
 from eventvec.schema import Categorical, Numeric, Schema
 
-ENTITIES, SLICES, EVENTS = 64, 5, 880
+ENTITIES, SLICES, EVENTS, FEW_EVENTS = 64, 5, 880, 220
 SCHEMA = Schema(
     "card", "time", "integer", categorical=(Categorical("code", tuple(f"{i}" for i in range(200))),),
     numeric=(Numeric("amount"),),
@@ -74,7 +74,7 @@ def encoders(hidden: int, device: torch.device) -> dict[str, nn.Module]:
 def training(small: bool, device: torch.device) -> list[Row]:
     """Return the time of a CoLES step: slices, encoder, loss, backward pass and Adam."""
     rows = []
-    x = histories(8 if small else ENTITIES, EVENTS, device)
+    x = histories(8, FEW_EVENTS, device) if small else histories(ENTITIES, EVENTS, device)
     for hidden in (16,) if small else (64, 256, 800):
         for precision in ("float32",) if device.type == "cpu" else ("float32", "bfloat16"):
             steps = {}
@@ -96,7 +96,7 @@ def training(small: bool, device: torch.device) -> list[Row]:
 
 def embedding(small: bool, device: torch.device) -> list[Row]:
     """Return the time to embed histories of 880 events."""
-    rows, x = [], histories(8 if small else 512, EVENTS, device)
+    rows, x = [], histories(8, FEW_EVENTS, device) if small else histories(512, EVENTS, device)
     for hidden in (16,) if small else (64, 256, 800):
         runs = {
             name: synchronised(lambda e=e: no_gradient(e, x), device) for name, e in encoders(hidden, device).items()
@@ -116,7 +116,7 @@ def sampling(small: bool, device: torch.device) -> list[Row]:
     """Return the time of a batch of slices with their events, drawn on the device and on the CPU."""
     sampler, runs = ev.views.RandomSlices(SLICES, 25, 200), {}
     for name, where in (("CPU", torch.device("cpu")), ("ours", device)):
-        x, rng = histories(1_000, EVENTS, where), torch.Generator(where).manual_seed(0)
+        x, rng = histories(100 if small else 1_000, EVENTS, where), torch.Generator(where).manual_seed(0)
 
         def draw(x: ev.Sequences = x, rng: torch.Generator = rng) -> None:
             views, _ = sampler(x[torch.randperm(len(x), generator=rng, device=x.device)[:ENTITIES]], rng)
@@ -152,7 +152,7 @@ def transformers(small: bool, device: torch.device) -> list[Row]:
 
 def compared(runs: dict[str, Callable[[], None]], small: bool, plain: str = "padded") -> Row:
     """Return milliseconds of each, and the ratio of the plain way to ours with the least and the largest."""
-    seconds = alternate(runs, 3 if small else 20)
+    seconds = alternate(runs, 1 if small else 20)
     mid, least, most = ratio(seconds[plain], seconds["ours"])
     times = {f"{name}, ms": 1000 * median(values) for name, values in seconds.items()}
     return {**times, "ratio": mid, "least": least, "most": most}

@@ -66,7 +66,7 @@ def row(what: str, value: float, unit: str, **axes: Any) -> Row:
 
 def growth(encoder: Run, folder: Path, small: bool) -> list[Row]:
     """Return the time of one-event batches after histories of growing length, beside that of the whole histories."""
-    n, lengths, rows = (64, (16, 64, 256), []) if small else (256, (16, 64, 256, 1024, 4096), [])
+    n, lengths, rows = (16, (16, 64, 128), []) if small else (256, (16, 64, 256, 1024, 4096), [])
     seconds: dict[str, list[float]] = {"update": [], "whole histories": []}
     for length in lengths:
         history, state, keys = events(np.arange(n), length), folder / f"growth-{length}", np.arange(n)
@@ -91,7 +91,7 @@ def embed_table(encoder: Run, table: pl.DataFrame) -> torch.Tensor:
 
 def speed(encoder: Run, folder: Path, entities: int, small: bool) -> list[Row]:
     """Return the entities per second in batches, the delay for one entity, and the store's disk space and memory."""
-    batch, length = (500, 20) if small else (BATCH, 200)
+    batch, length, single = (100, 20, 5) if small else (BATCH, 200, 50)
     state, rng = folder / "state", np.random.default_rng(0)
     for start in range(0, entities, 50_000):
         ev.update(encoder, events(np.arange(start, min(start + 50_000, entities)), 1), state)
@@ -102,14 +102,14 @@ def speed(encoder: Run, folder: Path, entities: int, small: bool) -> list[Row]:
     both = [timed(lambda table=table: ev.update(encoder, table, state)) for table in tables]
     whole = ev.read(events(np.arange(batch), length), schema=encoder.schema)
     full = timed(lambda: ev.encode(encoder.encoder, whole.sequences))
-    ones = [events(np.array([day]), 1, after=200) for day in range(50)]
+    ones = [events(np.array([day]), 1, after=200) for day in range(single)]
     one = [timed(lambda table=table: ev.update(encoder, table, state)) for table in ones]
     return [
         row("update, batches", batch / median(both), "entities/s", entities=batch),
         row("update, batches, read before", batch / median(read), "entities/s", entities=batch),
         row("whole histories", batch / full, "entities/s", entities=batch, history=length),
         row("update, one entity", 1e3 * median(one), "ms", entities=1),
-        row("update, one entity, slowest of 50", 1e3 * max(one), "ms", entities=1),
+        row(f"update, one entity, slowest of {single}", 1e3 * max(one), "ms", entities=1),
         row("store", state.stat().st_size / 1e9, "GB on disk", entities=entities),
         row("process, peak", memory(), "GB in memory", entities=entities),
     ]
@@ -125,10 +125,10 @@ def main() -> None:
     parsed, encoder = options(__doc__, "update").parse_args(), run()
     small = parsed.small
     with tempfile.TemporaryDirectory() as folder:
-        rows = speed(encoder, Path(folder), 1_000 if small else 1_000_000, small) + growth(encoder, Path(folder), small)
+        rows = speed(encoder, Path(folder), 200 if small else 1_000_000, small) + growth(encoder, Path(folder), small)
     for name, each_run in (("GRU alone", encoder), ("CoLES by default", joined())):
         with tempfile.TemporaryDirectory() as folder:
-            smaller = speed(each_run, Path(folder), 1_000 if small else 100_000, small)
+            smaller = speed(each_run, Path(folder), 200 if small else 100_000, small)
         rows += [{**each, "what": f"{each['what']}, {name}"} for each in smaller if each["what"] != "process, peak"]
     show("update", rows, {"dim": DIM, "small": small}, parsed.json)
 
