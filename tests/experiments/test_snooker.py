@@ -23,7 +23,7 @@ from eventvec.views import hold_out
 
 
 def test_the_pair_of_the_picture_is_apart_at_both_ends_and_overlaps_for_half_of_the_time() -> None:
-    test = pairs_of_balls(300, 1)
+    test = pairs_of_balls(100, 1)
     row = snooker_networks.crossing(test)
     shares = []
     for place in range(len(test)):
@@ -113,7 +113,7 @@ def test_a_network_is_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     again = snooker_networks.outcome(arm, True, tmp_path)
     for name in ("test", "choosing", "curve"):
         assert np.array_equal(getattr(first, name), getattr(again, name))
-    assert first.test.shape == (40,)
+    assert first.test.shape == (24,)
     assert first.test.dtype == bool
     assert not np.array_equal(first.test, first.choosing)
     assert first.curve.shape == (snooker_networks.FEW_CONTEXTS, len(snooker_networks.TIMES))
