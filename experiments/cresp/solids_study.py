@@ -59,9 +59,19 @@ class Size:
     fractions: tuple[float, ...] = FRACTIONS
     test_views: tuple[int, ...] = (1, 2, 5, 20)
     supervised_steps: int = 300
+    penalties: tuple[float, ...] = PENALTIES
 
 
-SMALL = Size(per_class=5, epochs=1, strengths=(1.0,), more_views=(), fractions=(), test_views=(2,), supervised_steps=2)
+SMALL = Size(
+    per_class=5,
+    epochs=1,
+    strengths=(1.0,),
+    more_views=(),
+    fractions=(),
+    test_views=(2,),
+    supervised_steps=2,
+    penalties=PENALTIES[:2],
+)
 
 
 @dataclass(frozen=True)
@@ -137,7 +147,7 @@ def rows_of(job: Training, size: Size, path: str, chosen_on: bool = False) -> li
         shares = (job.labels, *job.fractions) if test_views == TEST_VIEWS else (job.labels,)
         vectors = [_vectors(encoder, part, test_views, job.strength, SEED + i) for i, part in enumerate(judged)]
         for share in shares:
-            accuracy = _accuracy(encoder, judged, vectors, share)
+            accuracy = _accuracy(encoder, judged, vectors, share, size.penalties)
             figures = "5a" if share != job.labels else "5b" if test_views != TEST_VIEWS else job.figures
             half = 1.96 * math.sqrt(accuracy * (1 - accuracy) / len(judged[-1].sequences))
             rows.append(
@@ -215,7 +225,9 @@ def _vectors(encoder: Encoder | None, data: ev.Dataset, test_views: int, strengt
     return ev.encode(encoder, drawn, events_per_batch=1024)
 
 
-def _accuracy(encoder: Encoder | None, parts: Parts, vectors: list[Tensor], share: float) -> float:
+def _accuracy(
+    encoder: Encoder | None, parts: Parts, vectors: list[Tensor], share: float, penalties: Sequence[float]
+) -> float:
     """Return the accuracy on the last part: of the logits of a supervised network, or of a linear classifier.
 
     Its regularisation is the one with the highest accuracy on the second part.
@@ -225,7 +237,7 @@ def _accuracy(encoder: Encoder | None, parts: Parts, vectors: list[Tensor], shar
         return float(np.mean(vectors[-1].argmax(1).numpy() == labels[-1]))
     n = len(labelled_part(parts[0], share).sequences)
     scores = []
-    for penalty in PENALTIES:
+    for penalty in penalties:
         model = make_pipeline(StandardScaler(), LogisticRegression(C=penalty, max_iter=300))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

@@ -22,7 +22,7 @@ def retrained(small: bool) -> list[Row]:
     events, labels = ev.datasets.bundled.flights_frames()
     labels = labels.drop_nulls("built_2002")
     if small:
-        labels = labels[:80]
+        labels = labels[:40]
         events = events.join(labels, on="tailnum", how="semi")
     epochs, fields = (1, ("carrier",)) if small else (20, (*CATEGORICAL, *NUMERIC))
     data = _read(events, {*CATEGORICAL, *NUMERIC})
