@@ -70,7 +70,7 @@ def rows(small: bool, threads: int) -> list[Row]:
             run = make(dim, lengths)
             for training in (True, False):
                 functions = {str(count): partial(step, run, training, count) for count in (1, threads)}
-                seconds = alternate(functions, 2 if small else 3)
+                seconds = alternate(functions, 1 if small else 3)
                 gain, least, most = ratio(seconds["1"], seconds[str(threads)])
                 what = f"{name} of {dim}, {'training' if training else 'embedding'}"
                 one = 1e3 * sorted(seconds["1"])[len(seconds["1"]) // 2]
