@@ -93,7 +93,7 @@ def test_an_encoder_that_knows_its_training_data_by_heart_is_found_and_one_of_on
     table = events(80, habits=False)
     data = ev.read(table, key="card", time="day", categorical=["code"], numeric=["paid"], holdout=0.45)
     tables = {"method": {"name": "coles"}, "encoder": {"name": "gru", "dim": 64}, "fit": {"beside": [], "lr": 0.02}}
-    by_heart = ev.audit(ev.fit(tables, data, epochs=50, validation=0), table)
+    by_heart = ev.audit(ev.fit(tables, data, epochs=100, validation=0), table)
     clean = ev.audit(*run_of(habits=False))
     assert "yes" in found(by_heart, "membership").values()
     assert "show who was in the training data" in by_heart.verdict[0]
