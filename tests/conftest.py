@@ -7,14 +7,18 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import typer.testing
 
 from eventvec import precision, register
 from eventvec.encoders import convolutions
+
+typer.testing._get_command = cache(typer.testing._get_command)  # else each call of a command builds all commands
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

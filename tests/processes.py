@@ -8,9 +8,12 @@ import runpy
 import sys
 import tempfile
 from collections.abc import Callable
+from multiprocessing import forkserver
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 
@@ -22,6 +25,9 @@ def start(function: Callable[..., None], *arguments: Any) -> ForkServerProcess:
     """Return a running process that calls a function of a module."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(IMPORTED)
+    with pytest.MonkeyPatch.context() as patch:  # the server of Python 3.11 is not told where modules are
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        forkserver.ensure_running()
     process = context.Process(target=function, args=arguments)
     process.start()
     return process

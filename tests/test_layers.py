@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -57,6 +58,7 @@ COMPUTING = {"torch", "polars", "pyarrow", "safetensors", "scipy"}
 """What commands and public names import that compute, and no others."""
 
 
+@cache
 def modules(package: Path) -> dict[str, ast.Module]:
     """Return the syntax tree of each module, by its dotted name below the package; the package's own is ''."""
     trees = {}
@@ -67,7 +69,8 @@ def modules(package: Path) -> dict[str, ast.Module]:
     return trees
 
 
-def imported(tree: ast.Module, names: set[str]) -> set[str]:
+@cache
+def imported(tree: ast.Module, names: frozenset[str]) -> set[str]:
     """Return the modules of the package that one module imports anywhere, in functions too."""
     targets = set()
     for node in ast.walk(tree):
@@ -88,10 +91,11 @@ def imported(tree: ast.Module, names: set[str]) -> set[str]:
 def wrong_way(package: Path) -> list[str]:
     """Return each import against the order, and each module that the order does not know."""
     trees = modules(package)
+    names = frozenset(trees)
     wrong = [f"{name} is in no rank" for name in trees if name and name.split(".")[0] not in RANK]
     for name, tree in trees.items():
         part = name.split(".")[0]
-        for target in imported(tree, set(trees)) if part in RANK else ():
+        for target in imported(tree, names) if part in RANK else ():
             if RANK.get(target.split(".")[0], len(ORDER)) > RANK[part]:
                 wrong.append(f"{name or 'eventvec itself'} imports {target or 'eventvec itself'}")
     return wrong
@@ -100,7 +104,7 @@ def wrong_way(package: Path) -> list[str]:
 def cycle(package: Path) -> list[str]:
     """Return modules that import one another in a cycle, or folders that do; empty if there are none."""
     trees = modules(package)
-    files = {name: imported(tree, set(trees)) - {name} for name, tree in trees.items() if name}
+    files = {name: imported(tree, frozenset(trees)) - {name} for name, tree in trees.items() if name}
     parts: dict[str, set[str]] = {}
     for name, targets in files.items():
         part = name.split(".")[0]

@@ -63,28 +63,64 @@ ev.Index.of(last.embeddings).save("cards.index")
 print(ev.search(ev.read_index("cards.index"), key=3, count=2).rows)
 """
 
+ABSENT = "import fcntl"
+CODES = (EVERY_MODULE, COMMANDS, FILES, ABSENT)
+EACH = """
+import os, sys, traceback
+import {libraries}
+for place, code in enumerate({codes!r}):
+    if not (child := os.fork()):
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(os.open(f"{{place}}.{{stream.name}}", os.O_WRONLY | os.O_CREAT), stream.fileno())
+        os.mkdir(f"{{place}}")
+        os.chdir(f"{{place}}")
+        end = os._exit
+        try:
+            exec(code, {{}})
+        except BaseException:
+            traceback.print_exc()
+        else:
+            print("whole")
+        sys.stdout.flush()
+        end(0)
+    os.waitpid(child, 0)
+"""
+"""Programs in processes of their own, which need not import the libraries again."""
 
-def on_windows(code: str, folder: Path) -> str:
-    """Return what a new process prints, in which this system looks like Windows."""
-    program = WINDOWS.format(libraries=", ".join(LIBRARIES)) + code
-    ended = subprocess.run([sys.executable, "-c", program], cwd=folder, check=False, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with what each program printed where this system looks like Windows, and with its files."""
+    folder = tmp_path_factory.mktemp("windows")
+    codes = [WINDOWS.format(libraries=", ".join(LIBRARIES)) + code for code in CODES]
+    program = EACH.format(libraries=", ".join(LIBRARIES), codes=codes)
+    subprocess.run([sys.executable, "-c", program], cwd=folder, check=True)
+    return folder
 
 
-def test_every_module_is_imported(tmp_path: Path) -> None:
-    on_windows(EVERY_MODULE, tmp_path)
+def printed(folder: Path, code: str) -> str:
+    """Return what a program printed, which has come to its end."""
+    place = CODES.index(code)
+    out, error = ((folder / f"{place}.<{name}>").read_text() for name in ("stdout", "stderr"))
+    assert out.endswith("whole\n"), error
+    return out
 
 
-def test_help_and_doctor_run(tmp_path: Path) -> None:
-    assert "a model trains here" in on_windows(COMMANDS, tmp_path)
+def test_every_module_is_imported(folder: Path) -> None:
+    printed(folder, EVERY_MODULE)
 
 
-def test_files_are_written_read_and_continued(tmp_path: Path) -> None:
-    assert "similarity" in on_windows(FILES, tmp_path)
-    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".draft")] == []
+def test_help_and_doctor_run(folder: Path) -> None:
+    assert "a model trains here" in printed(folder, COMMANDS)
 
 
-def test_a_module_of_posix_is_missing(tmp_path: Path) -> None:
+def test_files_are_written_read_and_continued(folder: Path) -> None:
+    assert "similarity" in printed(folder, FILES)
+    files = list((folder / str(CODES.index(FILES))).iterdir())
+    assert "z.parquet" in [path.name for path in files]
+    assert [path.name for path in files if path.name.endswith(".draft")] == []
+
+
+def test_a_module_of_posix_is_missing(folder: Path) -> None:
     with pytest.raises(AssertionError, match="fcntl"):
-        on_windows("import fcntl", tmp_path)
+        printed(folder, ABSENT)

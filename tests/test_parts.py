@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import eventvec as ev
+import processes
 from eventvec import parts
+from eventvec.cli import main
+from eventvec.comparing.arms import plan
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.losses.negatives import AllNegatives, Candidates
 
@@ -267,21 +269,18 @@ ev.register("spread", Spread)
 """
 
 
-IN_PROCESSES = """
-import os
-import sys
-import torch
-from eventvec.cli import main
+def run_command(site: Path, folder: Path, words: str) -> None:
+    """Run a command in a folder, in a process that has packages installed in another one."""
+    sys.path.insert(0, str(site))
+    os.chdir(folder)
+    sys.argv = ["eventvec", *words.split()]
+    main()
 
-for words in sys.argv[1:]:
-    if not (child := os.fork()):
-        sys.argv = ["eventvec", *words.split()]
-        sys.exit(main())
-    assert not os.waitpid(child, 0)[1], words
-from eventvec.comparing.arms import plan
-print(*plan(["spread", "cpc"], ["gru"]))
-"""
-"""Commands in processes of their own, which need not import torch again, and then the plan of a comparison."""
+
+def check_plan(site: Path) -> None:
+    """Check that a comparison knows a method of an installed package."""
+    sys.path.insert(0, str(site))
+    assert list(plan(["spread", "cpc"], ["gru"])) == ["spread", "cpc"]
 
 
 def test_the_command_line_knows_the_parts_of_installed_packages(tmp_path: Path) -> None:
@@ -292,15 +291,10 @@ def test_the_command_line_knows_the_parts_of_installed_packages(tmp_path: Path) 
         "[eventvec.parts]\nspread = spread_parts\n"
     )
     frame().write_parquet(tmp_path / "events.parquet")
-    paths = os.pathsep.join([str(tmp_path / "site"), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": paths}
     fit = "fit --events events.parquet --key id --time t --numeric amount --method spread --set method.weight=2"
-    commands = (f"{fit} --epochs 1 --out run", "embed run events.parquet -o z.parquet")
-    done = subprocess.run(
-        [sys.executable, "-c", IN_PROCESSES, *commands], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    for words in (f"{fit} --epochs 1 --out run", "embed run events.parquet -o z.parquet"):
+        assert processes.exit_code(run_command, tmp_path / "site", tmp_path, words) == 0
     assert len(ev.read_embeddings(tmp_path / "z.parquet")) == 20
-    assert done.stdout.splitlines()[-1] == "spread cpc"
+    assert processes.exit_code(check_plan, tmp_path / "site") == 0
     with pytest.raises(CheckpointError, match="the module 'spread_parts' registered it"):
         ev.load(tmp_path / "run")

@@ -355,6 +355,11 @@ def test_labels(files: Path, tmp_path: Path) -> None:
         (
             ("--fractions", "1,0.5", "--folds", 2, "--no-label-time"),
             {"fractions": [1.0, 0.5], "folds": 2, "label_time": "none"},
+            False,
+        ),
+        (
+            ("--models", "lightgbm", "--folds", 2, "--no-label-time"),
+            {"models": ["lightgbm"], "folds": 2, "label_time": "none"},
             True,
         ),
         (("--holdout", "--label-time", "late", "--seed", 3), {"holdout": True, "label_time": "late", "seed": 3}, False),

@@ -7,11 +7,14 @@ import io
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 import typer
 
+import eventvec as ev
+import fits
 from eventvec import interrupts
 from eventvec.cli import application, main, terminal
 
@@ -61,15 +64,16 @@ def test_an_error_after_a_signal_is_taken_for_its_consequence(
     assert capsys.readouterr().err == ""
 
 
-def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     @terminal.report_errors
     def command() -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
     with pytest.raises(BrokenPipeError):  # click ends the command then, without a word
         command()
+    ev.fit("ocp", fits.dataset(), epochs=1, out=tmp_path / "run")
     ended = subprocess.run(
-        [sys.executable, "-c", "from eventvec.cli import main; main()", "doctor", "--json"],
+        [sys.executable, "-c", "from eventvec.cli import main; main()", "card", tmp_path / "run"],
         stdout=closed_pipe(),
         stderr=subprocess.PIPE,
         check=False,

@@ -403,21 +403,14 @@ def test_an_interrupted_job_leaves_no_draft_of_the_processes_that_it_ended(place
 
 
 def test_workers_leave_ctrl_c_to_the_process_that_started_them():
-    assert list(local_engine._side_by_side({1: blocked_signals}, 2)) == [{signal.SIGINT}]
-    assert signal.SIGINT not in blocked_signals()
-
-
-def blocked_signals() -> set[int]:
-    return set(signal.pthread_sigmask(signal.SIG_BLOCK, []))
+    blocked = partial(signal.pthread_sigmask, signal.SIG_BLOCK, [])
+    assert list(local_engine._side_by_side({1: blocked}, 2)) == [{signal.SIGINT}]
+    assert signal.SIGINT not in blocked()
 
 
 def test_processes_that_die_again_and_again_end_the_job():
     with pytest.raises(ev.DataError, match="processes of the engine died 3 times, one after the other"):
-        list(local_engine._side_by_side({1: partial(die, signal.SIGKILL)}, 2))
-
-
-def die(signal_: int) -> None:
-    os.kill(os.getpid(), signal_)
+        list(local_engine._side_by_side({1: partial(signal.raise_signal, signal.SIGKILL)}, 2))
 
 
 def test_lists_are_exploded_although_no_element_is_a_feature(tmp_path: Path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
+import socket
 import sys
 from pathlib import Path
 
@@ -12,39 +12,37 @@ import polars as pl
 import pytest
 
 import eventvec as ev
+import processes
 from commands import invoke, purchases
 from eventvec.training.records import curves
 
-BY_COMMAND = """
-import json, socket, sys
 
-connections = []
-for name in ("connect", "connect_ex"):
-    setattr(socket.socket, name, lambda self, address: connections.append(str(address)))
-socket.getaddrinfo = lambda *address, **options: connections.append(str(address))
+def by_command(folder: Path) -> None:
+    """Train by a command, and write down what MLflow reads then and which connections were tried; a process does it."""
+    for name in list(os.environ):
+        if name.startswith(("PYTEST", "CI", "GITHUB")):  # there MLflow sends nothing
+            del os.environ[name]
+    connections: list[str] = []
+    for name in ("connect", "connect_ex"):
+        setattr(socket.socket, name, lambda self, address: connections.append(str(address)))
+    socket.getaddrinfo = lambda *address, **options: connections.append(str(address))
+    before = dict(os.environ)
+    arguments = ["fit", "--events", folder / "events.parquet", "--key", "customer", "--time", "when", "--epochs", 2]
+    arguments += ["--set", "method.margin=0.3", "--device", "cpu", "--out", folder / "run"]
+    result = invoke(*arguments, "--mlflow", folder / "mlruns")
+    assert result.exit_code == 0, result.output
+    changed = {name for name, value in {**os.environ, **before}.items() if os.environ.get(name) != before.get(name)}
+    assert not [name for name in changed if name.startswith("MLFLOW")], changed  # what MLflow needs is given back
+    os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
+    from mlflow.tracking import MlflowClient
 
-import os
-before = dict(os.environ)
-from commands import invoke
-
-folder = sys.argv[1]
-arguments = ["fit", "--events", f"{folder}/events.parquet", "--key", "customer", "--time", "when", "--epochs", 2,
-             "--set", "method.margin=0.3", "--device", "cpu", "--out", f"{folder}/run", "--mlflow", f"{folder}/mlruns"]
-result = invoke(*arguments)
-assert result.exit_code == 0, result.output
-changed = {name for name, value in {**os.environ, **before}.items() if os.environ.get(name) != before.get(name)}
-assert not [name for name in changed if name.startswith("MLFLOW")], changed  # what MLflow needs is given back
-os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
-from mlflow.tracking import MlflowClient
-
-client = MlflowClient(tracking_uri=f"file://{folder}/mlruns")
-experiment = client.get_experiment_by_name("eventvec")
-(run,) = client.search_runs([experiment.experiment_id])
-names = ("step/loss", "epoch/loss", "epoch/validation")
-history = {name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, name)] for name in names}
-print(json.dumps({"history": history, "params": run.data.params, "status": run.info.status,
-                  "name": run.info.run_name, "connections": connections}))
-"""
+    client = MlflowClient(tracking_uri=f"file://{folder}/mlruns")
+    experiment = client.get_experiment_by_name("eventvec")
+    (run,) = client.search_runs([experiment.experiment_id])
+    names = ("step/loss", "epoch/loss", "epoch/validation")
+    history = {name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, name)] for name in names}
+    written = {"history": history, "params": run.data.params, "status": run.info.status, "name": run.info.run_name}
+    (folder / "written.json").write_text(json.dumps({**written, "connections": connections}))
 
 
 @pytest.fixture(scope="module")
@@ -77,13 +75,8 @@ def test_tensorboard_reads_what_was_written(events: pl.DataFrame, tmp_path: Path
 def test_mlflow_reads_what_the_command_wrote_without_a_connection(events: pl.DataFrame, tmp_path: Path) -> None:
     pytest.importorskip("mlflow")
     events.write_parquet(tmp_path / "events.parquet")
-    tests = {name for name in os.environ if name.startswith(("PYTEST", "CI", "GITHUB"))}  # there MLflow sends nothing
-    environment = {name: value for name, value in os.environ.items() if name not in tests}
-    environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
-    command = [sys.executable, "-c", BY_COMMAND, str(tmp_path)]
-    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert printed.returncode == 0, printed.stderr[-2000:]
-    written, run = json.loads(printed.stdout.splitlines()[-1]), ev.load(tmp_path / "run")
+    assert processes.exit_code(by_command, tmp_path) == 0
+    written, run = json.loads((tmp_path / "written.json").read_text()), ev.load(tmp_path / "run")
     assert written["connections"] == []
     assert (written["name"], written["status"]) == ("run", "FINISHED")
     assert written["params"]["method.margin"] == "0.3"

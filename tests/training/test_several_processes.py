@@ -32,7 +32,7 @@ from eventvec.methods.declarations import usable_rows
 from eventvec.sequences import Sequences
 from eventvec.training import state
 from eventvec.views import ShuffledParts
-from processes import start
+from processes import Ended, start
 
 
 def gated() -> tuple[nn.Module, Sequences]:
@@ -239,14 +239,13 @@ def test_processes_decide_alike(tmp_path: Path) -> None:
     assert [process.exitcode for process in running] == [0, 0]
 
 
-def command(rank: int, port: int, folder: Path, *arguments: str) -> None:
-    """Run a command that fails in a process as torchrun starts it, and write down what it printed."""
+def command(rank: int, arguments: list[str], port: int, folder: Path) -> None:
+    """Run a command in a process as torchrun starts it, and write down how it ended."""
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
-    result = CliRunner().invoke(app, [*arguments])
-    assert isinstance(result.exception, SystemExit)
-    assert result.exit_code
-    (folder / f"{rank}.txt").write_text(result.stderr)
+    result = CliRunner().invoke(app, arguments)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    (folder / f"{rank}.json").write_text(json.dumps([result.exit_code, result.stdout, result.stderr]))
 
 
 def failing(rank: int, other: int, port: int, folder: Path) -> None:
@@ -259,26 +258,37 @@ def failing(rank: int, other: int, port: int, folder: Path) -> None:
         return step(self, batch)
 
     state.Training.step = failing_step
-    arguments = ["--events", str(folder / "events.parquet"), "--key", "card", "--time", "day", "--categorical", "code"]
-    arguments += ["--out", str(folder / "run"), "--set", "fit.batch_size=16", "--device", "cpu"]
-    command(rank, port, folder, "fit", *arguments)
+    arguments = ["fit", "--events", str(folder / "events.parquet"), "--key", "card", "--time", "day"]
+    arguments += [
+        "--categorical",
+        "code",
+        "--out",
+        str(folder / "run"),
+        "--set",
+        "fit.batch_size=16",
+        "--device",
+        "cpu",
+    ]
+    command(rank, arguments, port, folder)
 
 
-def printed_by_two(function: Callable[..., None], folder: Path, *arguments: Any) -> list[str]:
-    """Return what commands that fail print in two processes, whose function gets rank, arguments, port and folder."""
+def two_ended(function: Callable[..., None], folder: Path, *arguments: Any) -> list[Ended]:
+    """Return how commands end in two processes, whose function gets rank, arguments, port and folder."""
     with socket.create_server(("localhost", 0)) as server:
         port = server.getsockname()[1]
     running = [start(function, rank, *arguments, port, folder) for rank in (0, 1)]
     for process in running:
         process.join()
     assert [process.exitcode for process in running] == [0, 0]
-    return [(folder / f"{rank}.txt").read_text() for rank in (0, 1)]
+    return [Ended(*json.loads((folder / f"{rank}.json").read_text())) for rank in (0, 1)]
 
 
 @pytest.mark.parametrize("other", [0, 1])
 def test_the_error_of_one_process_is_told_and_ends_the_others(other: int, tmp_path: Path) -> None:
     events().write_parquet(tmp_path / "events.parquet")
-    first, second = (text.splitlines()[-1:] for text in printed_by_two(failing, tmp_path, other))
+    ended = two_ended(failing, tmp_path, other)
+    assert all(each.code for each in ended)
+    first, second = (each.stderr.splitlines()[-1:] for each in ended)
     wrong = ["DataError: a value of this share is wrong"]
     if other == 0:
         assert (first, second) == (wrong, [])
@@ -287,44 +297,53 @@ def test_the_error_of_one_process_is_told_and_ends_the_others(other: int, tmp_pa
         assert "another process of this training has ended" in first[0]
 
 
-def torchrun(count: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}", "-m"]
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [*command, "eventvec", *arguments], capture_output=True, text=True, timeout=300, check=True, env=env
-    )
-
-
 def weights(run: Path) -> dict[str, torch.Tensor]:
     return dict(ev.load(run).method.state_dict())
 
 
-def test_torchrun_trains_the_run_that_one_process_does(tmp_path: Path) -> None:
-    events().write_parquet(tmp_path / "events.parquet")
-    common = ["--events", str(tmp_path / "events.parquet"), "--key", "card", "--time", "day", "--categorical", "code"]
-    common += ["--method", "coles", "--epochs", "2", "--set", "fit.batch_size=16", "--set", "encoder.dim=8"]
-    common += ["--device", "cpu"]
-    done = torchrun(2, "fit", *common, "--store", str(tmp_path / "store"), "--out", str(tmp_path / "two"), "--json")
-    assert json.loads(done.stdout)["steps"] == 4  # printed once
-    data = ev.read(tmp_path / "events.parquet", key="card", time="day", categorical=["code"])
+def fit_arguments(folder: Path) -> list[str]:
+    """Write events, and return the arguments of a training of two epochs in the folder `two`."""
+    events().write_parquet(folder / "events.parquet")
+    arguments = ["--events", str(folder / "events.parquet"), "--key", "card", "--time", "day", "--categorical", "code"]
+    arguments += ["--method", "coles", "--epochs", "2", "--set", "fit.batch_size=16", "--set", "encoder.dim=8"]
+    arguments += ["--device", "cpu", "--store", str(folder / "store"), "--out", str(folder / "two"), "--json"]
+    return ["fit", *arguments]
+
+
+def check_trained_by_two(printed: str, folder: Path) -> None:
+    """Check that two processes print once, and have trained the run that this process does."""
+    assert json.loads(printed)["steps"] == 4
+    data = ev.read(folder / "events.parquet", key="card", time="day", categorical=["code"])
     tables = {"method": {"name": "coles"}, "encoder": {"name": "gru", "dim": 8}}
-    ev.fit(tables, data, epochs=2, batch_size=16, out=tmp_path / "one")
-    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
+    ev.fit(tables, data, epochs=2, batch_size=16, out=folder / "one")
+    one, two = weights(folder / "one"), weights(folder / "two")
     assert one.keys() == two.keys()
     for name, values in one.items():
         torch.testing.assert_close(two[name], values, rtol=2e-3, atol=2e-4)
 
 
-def refused(rank: int, arguments: tuple[str, ...], port: int, folder: Path) -> None:
-    command(rank, port, folder, *arguments)
+def test_two_commands_train_the_run_that_one_process_does(tmp_path: Path) -> None:
+    ended = two_ended(command, tmp_path, fit_arguments(tmp_path))
+    assert [each.code for each in ended] == [0, 0], ended
+    check_trained_by_two("".join(each.stdout for each in ended), tmp_path)
+
+
+@pytest.mark.slow
+def test_torchrun_trains_the_run_that_one_process_does(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "eventvec"]
+    command += fit_arguments(tmp_path)
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True, env=env)
+    check_trained_by_two(done.stdout, tmp_path)
 
 
 def test_two_processes_are_refused_once(tmp_path: Path) -> None:
     events().write_parquet(tmp_path / "events.parquet")
     train(tmp_path / "two")
-    roles = ("--events", str(tmp_path / "events.parquet"), "--key", "card", "--time", "day", "--categorical", "code")
-    fit = ("fit", *roles, "--epochs", "2", "--device", "cpu", "--out", str(tmp_path / "two"))
-    again = printed_by_two(refused, tmp_path, fit)
-    assert "".join(again).count("holds a run already") == 1
-    wrong = printed_by_two(refused, tmp_path, ("embed", str(tmp_path / "two"), "events.parquet", "-o", "z.parquet"))
-    assert "".join(wrong).count("only fit can use") == 1
+    roles = ["--events", str(tmp_path / "events.parquet"), "--key", "card", "--time", "day", "--categorical", "code"]
+    fit = ["fit", *roles, "--epochs", "2", "--device", "cpu", "--out", str(tmp_path / "two")]
+    embed = ["embed", str(tmp_path / "two"), "events.parquet", "-o", "z.parquet"]
+    for arguments, sentence in ((fit, "holds a run already"), (embed, "only fit can use")):
+        ended = two_ended(command, tmp_path, arguments)
+        assert all(each.code for each in ended)
+        assert "".join(each.stderr for each in ended).count(sentence) == 1

@@ -88,14 +88,17 @@ def _side_by_side(tasks: Mapping[int, Callable[[], Outcome]], workers: int | Non
     """Yield the outcome of each task as it is done, in processes of which each does one task at a time."""
     from joblib import Parallel, delayed, parallel_config
 
+    def numbered(number: int, task: Callable[[], Outcome]) -> tuple[int, Outcome]:  # a process imports no module for it
+        return number, task()
+
     waiting, deaths = dict(tasks), 0
     while waiting:
-        numbered = (delayed(_numbered)(number, task) for number, task in list(waiting.items()))
+        calls = (delayed(numbered)(number, task) for number, task in list(waiting.items()))
         try:
             with parallel_config("loky", inner_max_num_threads=1):
                 pool = Parallel(workers or -1, return_as="generator_unordered", batch_size=1, pre_dispatch="all")
                 with _deaf():
-                    outcomes = pool(numbered)
+                    outcomes = pool(calls)
                 try:
                     for number, outcome in outcomes:
                         del waiting[number]
@@ -130,7 +133,3 @@ def _deaf() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _numbered(number: int, task: Callable[[], Outcome]) -> tuple[int, Outcome]:
-    return number, task()
