@@ -12,9 +12,15 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import settings
 
 from eventvec import precision, register
 from eventvec.encoders import convolutions
+
+# How many examples Hypothesis draws for a test; `make slow` asks for many.
+settings.register_profile("few", max_examples=25, deadline=None)
+settings.register_profile("many", max_examples=250, deadline=None)
+settings.load_profile("few")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import laws
@@ -198,7 +198,6 @@ def groups(x: Sequences) -> dict[tuple[int, int], list[int]]:
 
 
 @given(st.lists(st.integers(0, 14), max_size=5), st.integers(1, 2), st.integers(0, 1), st.integers(0, 999))
-@settings(max_examples=60, deadline=None)
 def test_pairs_within_a_code_are_windows_of_its_events(lengths, length, skip, seed):
     x = make.sequences(lengths, seed)
     sampler, truth = OrderPairs(length, skip, "code", count=2), groups(make.sequences(lengths, seed))
