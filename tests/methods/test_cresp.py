@@ -286,6 +286,7 @@ def test_cresp_learns_the_phase_of_functions_that_are_drawn_anew():
     assert phase_error(method.encoder, 0.0) < before / 3
 
 
+@pytest.mark.slow  # `test_cresp_targeted.py` has a training with fewer steps
 def test_targeted_cresp_identifies_the_observation_at_a_given_x():
     torch.manual_seed(0)
     encoder = SetEncoder(PointEncoder(Numbers(1, width=16)), dim=64, layers=0)
