@@ -49,6 +49,7 @@ check: lint test wheel  ## what the continuous integration runs
 
 slow: $(VENV)/.slow $(FEAST)/.done  ## run the tests that take minutes; those of pages and databases need `make debian`
 	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m 'hypothesis and not slow' --hypothesis-profile many
 	$(BIN)/python scripts/check_wheel.py demo
 
 debian:  ## as root on Debian: install the browser, the databases and the Java that `make slow` starts

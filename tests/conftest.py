@@ -13,12 +13,18 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import settings
 import typer.testing
 
 from eventvec import precision, register
 from eventvec.encoders import convolutions
 
 typer.testing._get_command = cache(typer.testing._get_command)  # else each call of a command builds all commands
+
+# How many examples Hypothesis draws for a test; `make slow` asks for many.
+settings.register_profile("few", max_examples=25, deadline=None)
+settings.register_profile("many", max_examples=250, deadline=None)
+settings.load_profile("few")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

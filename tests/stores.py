@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import polars as pl
 
 import eventvec as ev
 
 
+@cache
 def table(n: int = 3000, seed: int = 0) -> pl.DataFrame:
     rng = np.random.default_rng(seed)
     shops = np.array(["tea", "coffee", "café", None, "rare"], dtype=object)

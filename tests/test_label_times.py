@@ -25,6 +25,7 @@ MODELS: dict[str, Any] = {"models": ["logistic_regression"], "folds": 3}
 READ: dict[str, Any] = {"key": "card", "time": "at", "categorical": ["what"], "numeric": ["paid"]}
 
 
+@cache
 def labels() -> pl.DataFrame:
     """Return a random label for each card, with its time and a random number of a household."""
     rng = np.random.default_rng(5)
@@ -32,6 +33,7 @@ def labels() -> pl.DataFrame:
     return pl.DataFrame({"card": range(N), "y": rng.permutation(N) % 2 == 0, "known": known})
 
 
+@cache
 def events(after: str = "tell") -> pl.DataFrame:
     """Return random events before the time of each card's label, and those after it, which tell the label or do not."""
     rng, table = np.random.default_rng(6), labels()
@@ -347,8 +349,8 @@ def test_labels_are_found_under_either_name_of_the_key_and_streams_are_read_once
     for name in ("card", "my card"):
         known = labels().rename({"card": name})
         ev.evaluate(z, None, known, "y", **MODELS)
-        ev.report(trained, renamed, labels=known, label="y", **MODELS)
-        ev.compare(renamed, known, "y", methods=["coles", "ocp"], epochs=1, out=tmp_path / name, **MODELS)
+    ev.report(trained, renamed, labels=known, label="y", **MODELS)  # under the name that the events have
+    ev.compare(renamed, known, "y", methods=["coles", "ocp"], epochs=1, out=tmp_path / "c", **MODELS)
     for call in (
         lambda stream: ev.evaluate(z, None, stream, "y", **MODELS),
         lambda stream: ev.report(trained, renamed, labels=stream, label="y", **MODELS).basis[0],
@@ -413,20 +415,33 @@ UNREADABLE: dict[str, tuple[list[Any], str]] = {
 """Months that are no times, and what is said of them; words that may be a key are not shown."""
 
 
-@pytest.mark.parametrize("form", UNREADABLE)
-def test_a_panel_whose_times_cannot_be_read_is_refused_by_every_call(form: str, tmp_path: Path) -> None:
+def unreadable(form: str) -> tuple[pl.DataFrame, str]:
+    """Return labels whose times cannot be read, and the message that refuses them."""
     months, reason = UNREADABLE[form]
     no_time = labels().drop("known")
     panel = pl.concat([no_time.with_columns(month=pl.lit(month)) for month in months])
+    message = rf"'card' has several rows for 240 keys, and no column of times was found \({re.escape(reason)}"
+    return panel, f"{message}.*: name one"
+
+
+@pytest.mark.parametrize("form", UNREADABLE)
+def test_a_panel_whose_times_cannot_be_read_is_refused(form: str, tmp_path: Path) -> None:
+    (panel, message), z = unreadable(form), run().embed(events())
     panel.write_csv(tmp_path / "labels.csv")
-    message = (
-        rf"'card' has several rows for 240 keys, and no column of times was found \({re.escape(reason)}.*: name one"
-    )
-    data, z = run().read(events()), run().embed(events())
+    for given in (panel, panel.to_pandas(), tmp_path / "labels.csv"):
+        with pytest.raises(DataError, match=message):
+            ev.evaluate(z, None, given, "y", **MODELS)
+    declined = ev.evaluate(z, None, panel, "y", label_time="none", **MODELS)
+    assert "240 rows of the label table repeat another one and were merged with it." in declined.notes
+
+
+def test_a_panel_whose_times_cannot_be_read_is_refused_by_every_call(tmp_path: Path) -> None:
+    panel, message = unreadable("months")
+    panel.write_csv(tmp_path / "labels.csv")
+    data = run().read(events())
     for given in (panel, panel.to_pandas(), tmp_path / "labels.csv"):
         for call in (
             lambda given: ev.EventClassifier("card", "at", budget=1, progress=False).fit(events(), given, "y"),
-            lambda given: ev.evaluate(z, None, given, "y", **MODELS),
             lambda given: ev.fine_tune(run(), data, given, "y", epochs=1),
             lambda given: ev.influence(run(), events(), given, "y", folds=3),
             lambda given: ev.compare(data, given, "y", methods=["coles", "ocp"], epochs=1, out=tmp_path / "c"),
@@ -435,8 +450,6 @@ def test_a_panel_whose_times_cannot_be_read_is_refused_by_every_call(form: str, 
         ):
             with pytest.raises(DataError, match=message):
                 call(given)
-    declined = ev.evaluate(z, None, panel, "y", label_time="none", **MODELS)
-    assert "240 rows of the label table repeat another one and were merged with it." in declined.notes
 
 
 def test_equal_rows_of_a_key_are_merged_and_rows_that_differ_anywhere_are_not() -> None:
@@ -455,7 +468,7 @@ def test_the_verdict_says_that_labels_have_no_time_and_the_notes_why_no_column_i
     tried = (
         "No column of the labels was taken as their time: 'month' is text such as '2024-06', not ISO 8601, and looks"
     )
-    model = ev.EventClassifier("card", "at", budget=1, progress=False).fit(events(), given, "y")
+    model = ev.EventClassifier("card", "at", budget=0.1, progress=False).fit(events(), given, "y")
     answers = [
         model.explain(),
         ev.evaluate(run().embed(events()), None, given, "y", **MODELS),
@@ -528,7 +541,7 @@ def test_estimators_read_times_of_events_in_the_format_that_the_message_names() 
     with pytest.raises(DataError, match=r"first at row 0: '\d\d.*in estimators reading=.'time_format': ...}"):
         ev.EventClassifier("card", "at", progress=False).fit(told, once, "y")
     reading = {"time_format": "%d.%m.%Y %H:%M:%S%.f"}
-    model = ev.EventClassifier("card", "at", reading=reading, budget=1, progress=False).fit(told, once, "y")
+    model = ev.EventClassifier("card", "at", reading=reading, budget=0.1, progress=False).fit(told, once, "y")
     assert "240 rows have a label." in model.notes_
 
 

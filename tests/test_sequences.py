@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import make
@@ -14,7 +14,6 @@ from eventvec.sequences import Sequences, join, places, searchsorted, stack
 
 LENGTHS = st.lists(st.integers(0, 6), max_size=6)
 SEEDS = st.integers(0, 2**31 - 1)
-few = settings(max_examples=40, deadline=None)
 
 
 def nested(lengths: list[int], seed: int = 0) -> Sequences:
@@ -63,7 +62,6 @@ def test_worked_by_hand():
     assert x.mask().tolist() == [[True, True, False], [False] * 3, [True] * 3]
 
 
-@few
 @given(LENGTHS, SEEDS)
 def test_positions_equal_a_loop(lengths, seed):
     x = make.sequences(lengths, seed)
@@ -75,7 +73,6 @@ def test_positions_equal_a_loop(lengths, seed):
     assert repr(x.values("amount").tolist()) == repr([v for row in slow(x, "amount") for v in row])
 
 
-@few
 @given(LENGTHS, SEEDS, st.sampled_from([(), (3,), (2, 2)]))
 def test_pad_and_mask_equal_a_loop(lengths, seed, more):
     x = make.sequences(lengths, seed)
@@ -96,7 +93,6 @@ def test_pad_gives_each_event_its_own_gradient():
     assert torch.autograd.gradcheck(lambda v: x.pad(v, fill=3) ** 2, values)
 
 
-@few
 @given(LENGTHS, SEEDS, st.data())
 def test_rows_are_selected_as_from_a_list(lengths, seed, data):
     x, n = nested(lengths, seed), len(lengths)
@@ -118,7 +114,6 @@ def test_selecting_and_slicing_copy_no_event():
         assert all(windows.columns[name] is x.columns[name] for name in x.columns)
 
 
-@few
 @given(LENGTHS, SEEDS, st.data())
 def test_slices_equal_list_slices(lengths, seed, data):
     x = nested(lengths, seed)
@@ -139,7 +134,6 @@ def test_a_window_outside_its_row_is_refused(offset, length):
         x.slice(torch.tensor([0, 1]), torch.tensor([offset, 0]), torch.tensor([length, 9]))
 
 
-@few
 @given(LENGTHS, SEEDS)
 def test_take_copies_the_selected_events(lengths, seed):
     x = nested(lengths, seed)
@@ -156,7 +150,6 @@ def test_take_refuses_a_wrong_count():
         x.take(torch.tensor([0, 1]), x.lengths)
 
 
-@few
 @given(st.lists(LENGTHS, min_size=1, max_size=3), SEEDS, st.booleans())
 def test_stack_puts_rows_below_rows(parts, seed, shared):
     xs = [nested(lengths, seed + i) for i, lengths in enumerate(parts)]
@@ -179,7 +172,6 @@ def test_stack_keeps_the_columns_that_all_parts_have():
     assert slow(both, "code") == [*slow(x, "code"), [9]]
 
 
-@few
 @given(LENGTHS, SEEDS, st.booleans(), st.data())
 def test_join_puts_row_after_row(lengths, seed, shared, data):
     x = nested(lengths, seed)
@@ -192,7 +184,6 @@ def test_join_puts_row_after_row(lengths, seed, shared, data):
     assert both.static is x.static
 
 
-@few
 @given(LENGTHS, SEEDS, st.booleans(), st.data())
 def test_searchsorted_counts_as_a_loop(lengths, seed, right, data):
     total = sum(lengths)
@@ -220,7 +211,6 @@ def test_searchsorted_distinguishes_microseconds_of_today():
 
 
 @given(LENGTHS, SEEDS, st.booleans())
-@few
 def test_several_columns_are_selected_as_one_is(lengths, seed, compact):
     x = make.sequences(lengths, seed)
     x = x.take(x.flat(), x.lengths) if compact else x
@@ -253,7 +243,6 @@ def test_moving_to_a_device_moves_all_tensors_and_only_if_needed():
     assert moved.static["name"].starts.device.type == "meta"
 
 
-@few
 @given(st.lists(st.booleans(), max_size=9), st.integers(0, 3))
 def test_places_are_those_of_nonzero_and_then_0(mask: list[bool], more: int) -> None:
     expected = [place for place, value in enumerate(mask) if value]

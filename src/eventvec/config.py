@@ -169,7 +169,8 @@ def complete(config: Table) -> Table:
     return {key: completed(table, names[key]) if key in names else table for key, table in config.items()}
 
 
-def arguments(constructor: Callable[..., Any]) -> dict[str, Any]:
+@functools.lru_cache(512)
+def arguments(constructor: Any) -> Mapping[str, Any]:
     """Return the name and the annotated type of each argument of a constructor; `Any` where there is no annotation."""
     target = constructor.__init__ if inspect.isclass(constructor) else constructor
     try:
@@ -259,7 +260,8 @@ def _table(part: Any, without: set[str]) -> Table:
             f'ev.register("{what.lower()}", {what}, kind=…)'
         )
     table, kept_as = Table(name=names[type(part)]), capabilities(part).kept_as
-    for option in arguments(type(part)):
+    kind: Any = type(part)
+    for option in arguments(kind):
         value = None if option in without else _argument(part, kept_as.get(option, option), default=ABSENT)
         if value is ABSENT:
             raise ConfigError(

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eventvec import sequences
@@ -76,7 +76,6 @@ def random_rows(rng: np.random.Generator, schema: Schema, lengths: list[int]) ->
     return Sequences(columns, starts, sizes)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.integers(0, 9), max_size=8),
     st.integers(0, 2),

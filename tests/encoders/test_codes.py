@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import make
@@ -124,7 +124,6 @@ def test_two_shops_by_hand() -> None:
 FITTED = Codes(SCHEMA, components=4, terms=40).fit(histories())
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.lists(st.integers(0, 8), min_size=1, max_size=5))
 def test_a_continued_state_is_that_of_the_whole_history(seed: int, lengths: list[int]) -> None:
     x = histories(lengths, seed)

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import make
@@ -164,7 +164,6 @@ def named(encoder: Handcrafted | RunningHandcrafted, z: torch.Tensor) -> dict[st
     return dict(zip(encoder.names, z.tolist(), strict=True))
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(0, 35), max_size=7),
     st.lists(st.booleans(), max_size=2).map(tuple),
@@ -330,7 +329,6 @@ def test_there_are_no_parameters():
     assert not list(Handcrafted(make.schema()).state_dict())
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.integers(0, 9), min_size=1, max_size=7),
     st.integers(0, 4),

@@ -192,12 +192,21 @@ def test_updated_embeddings_are_evaluated_on_held_out_entities(fitted: ev.Run, t
 def test_only_events_before_a_time_are_used(fitted: ev.Run, tmp_path: Path) -> None:
     data = fitted.read(EVENTS)
     early = ev.until(data, 6)
-    for z in (ev.embed(fitted.encoder, early), fitted.embed(EVENTS, until=6), written(tmp_path, fitted.embed(early))):
+    ways: list[tuple[ev.Dataset, dict[str, Any]]] = [
+        (data, {}),
+        (early, {"until": 6}),
+        (data, {"until": 6}),
+        (early, {}),
+    ]
+    for z, some in (
+        (ev.embed(fitted.encoder, early), ways), (fitted.embed(EVENTS, until=6), ways[:2]),
+        (written(tmp_path, fitted.embed(early)), ways[:2]),
+    ):  # fmt: skip
         assert z.metadata["until"] == 6
         evaluations = [
             ev.evaluate(z, events, LABELS, "likes", also=["aggregates"], **{**MODELS, **options})
-            for events in (data, early) for options in ({}, {"until": 6})
-        ]  # fmt: skip
+            for events, options in some
+        ]
         assert all(evaluation.to_dict() == evaluations[0].to_dict() for evaluation in evaluations)
         expected = aggregate_features(early)[0]
         labels = LABELS["likes"].to_numpy()

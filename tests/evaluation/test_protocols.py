@@ -59,14 +59,16 @@ def test_each_label_has_the_features_of_its_own_time_and_entities_are_never_spli
     evaluation = ev.evaluate(z, EVENTS, LABELS, "pays", also=["aggregates"], **MODELS)
     assert (evaluation.facts["n"], evaluation.facts["entities"]) == (len(z), N) == (6 * N, N)
     label = {(card, month): pays for card, month, pays in LABELS.select("card", "month", "pays").rows()}
-    features: dict[str, list[np.ndarray[Any, Any]]] = {"embedding": list(z.values), "aggregates": [], "handcrafted": []}
-    labels = []
-    for card, month in z.frame().select("card", "month").rows():
-        row = ev.until(DATA[[DATA.keys.to_pylist().index(card)]], month)
-        features["aggregates"].append(aggregate_features(row)[0][0])
-        features["handcrafted"].append(handcrafted_features(row, month)[0][0])
-        labels.append(label[card, month])
-    rows = {name: np.stack(values) for name, values in features.items()}
+    each: dict[str, dict[tuple[int, date], np.ndarray[Any, Any]]] = {"aggregates": {}, "handcrafted": {}}
+    for month in MONTHS:
+        until = ev.until(DATA, month)
+        for name, values in (
+            ("aggregates", aggregate_features(until)), ("handcrafted", handcrafted_features(until, month))
+        ):  # fmt: skip
+            each[name] |= {(card, month): row for card, row in zip(until.keys.to_pylist(), values[0], strict=True)}
+    places = z.frame().select("card", "month").rows()
+    labels = [label[place] for place in places]
+    rows = {"embedding": z.values, **{name: np.stack([of[place] for place in places]) for name, of in each.items()}}
     expected = ev.score_features(rows, labels, groups=z.keys.to_numpy(), **MODELS)
     for result in expected.basis.results:
         values = evaluation.basis.get(result.features, result.model).main.values

@@ -29,7 +29,7 @@ def problem(n: int = 120, seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndar
 def test_a_leaked_label_is_predicted_and_noise_predicts_nothing():
     _, y = problem(400)
     noise = np.random.default_rng(1).normal(size=(400, 2))
-    evaluation = score_features({"leak": np.c_[noise, y], "noise": noise}, y)
+    evaluation = score_features({"leak": np.c_[noise, y], "noise": noise}, y, folds=3)
     assert {r.model for r in evaluation.basis.results} == {"stacked"}
     for result in evaluation.basis.results:
         if result.features == "leak":
@@ -101,11 +101,11 @@ def test_fused_sets_are_stacks_of_the_models_of_both(task):
     sets, y = problem()
     sets = {"embedding": sets["embedding"], "handcrafted": sets["aggregates"]}
     labels = y if task == "binary" else y + np.random.default_rng(0).normal(size=len(y))
-    found = score_features(sets, labels, folds=3, seed=7)
+    found = score_features(sets, labels, folds=2, seed=7)
     again = {"handcrafted": sets["handcrafted"], "again": sets["handcrafted"]}
     for name, parts in (("embedding_handcrafted", sets), ("handcrafted_again", again)):
         expected = []
-        for train, test in cross_validation(target(labels), 3, None, 7):
+        for train, test in cross_validation(target(labels), 2, None, 7):
             jobs = {
                 part: Job(
                     task,
@@ -128,7 +128,7 @@ def test_fused_sets_are_stacks_of_the_models_of_both(task):
             together = weighted(jobs, results, folds).predict({part: job.test for part, job in jobs.items()})
             expected.append(measure(task, labels[test], together)[0])
         assert found.basis.get(name, "stacked").main.values == pytest.approx(expected)
-    fixed = score_features(sets, labels, folds=3, models=["lightgbm"])
+    fixed = score_features(sets, labels, folds=2, models=["lightgbm"])
     assert "handcrafted_again" not in {row["features"] for row in fixed.rows}
 
 
@@ -323,7 +323,7 @@ def test_weights_count_by_their_ratios_at_any_scale(factor):
         score_features(sets, y, weights=weights, models=["knn"])
 
 
-@pytest.mark.parametrize(("n_labels", "folds"), [(1, 20), (10, 5)])
+@pytest.mark.parametrize(("n_labels", "folds"), [(1, 20), (3, 5)])
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_rare_labels_have_intervals(n_labels, folds):
     rng = np.random.default_rng(0)

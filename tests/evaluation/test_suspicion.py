@@ -71,9 +71,9 @@ def test_a_sample_of_the_rows_finds_what_all_rows_show() -> None:
     """Near the limit, with few positive rows, the answer is that of the loop over all rows."""
     rng = np.random.default_rng(0)
     y = np.arange(30_000) % 200 == 0
-    x = rng.normal(size=(len(y), 100)) + y[:, None] * np.linspace(3.2, 4.2, 100)
+    x = rng.normal(size=(len(y), 40)) + y[:, None] * np.linspace(3.2, 4.2, 40)
     scores = np.array([roc_auc_score(y, column) for column in x.T])
-    assert 20 < (scores >= 0.995).sum() < 80
+    assert 8 < (scores >= 0.995).sum() < 32
     for part in (scores < 0.995, scores >= 0.995):
         text = suspicion.strongest(*unnamed(y), {"x": (x[:, part], [f"x{i}" for i in np.flatnonzero(part)])})
         expected = f"the feature x{scores.argmax()} alone predicts 'label' with an AUROC of {scores.max():.3f}"

@@ -133,6 +133,7 @@ def test_labels_at_times_of_the_calendar_are_those_of_plain_loops(kind: str, lab
         gap, horizon = rng.choice(["0d", "1d", "5d", "1mo", "36h"]), rng.choice(["1mo", "30d", "7d", "2mo", "36h"])
         grid = calendar_times(every, zone)
 
+        @cache
         def ends(time: int, gap: str = gap, horizon: str = horizon, zone: str = zone) -> tuple[int, int]:
             opens = later(time, gap, zone)
             return opens, later(opens, horizon, zone)

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eventvec.losses import Contrastive, contrastive, squared_distances
@@ -36,7 +36,6 @@ def slow(z: torch.Tensor, source: list[int], margin: float, count: int) -> float
     return total
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.integers(0, 4), max_size=12),
     st.integers(1, 14),

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eventvec.errors import ConfigError
@@ -51,7 +51,6 @@ def pairs(of_rows: Candidates) -> tuple[Candidates, torch.Tensor]:
 # Hard
 
 
-@settings(max_examples=30, deadline=None)
 @given(SOURCES, st.integers(1, 10), st.integers(0, 10**6))
 def test_hard_negatives_are_the_nearest_of_other_sources(source, count, seed):
     rows = candidates(source, seed=seed)
@@ -78,7 +77,6 @@ def test_triplets_pair_each_anchor_with_its_own_negatives():
     assert not bool((label[pairwise] == label[repeated[:, 0]]).any())
 
 
-@settings(max_examples=40, deadline=None)
 @given(SOURCES, st.integers(0, 10**6))
 def test_semi_hard_negatives_equal_a_loop(source, seed):
     of_pairs, rows = pairs(candidates(source, seed=seed))
@@ -144,7 +142,6 @@ def slow_weights(rows: Candidates, row: int, nearest: float, farthest: float) ->
     return [weight / max(sum(weights), 1) if not sum(weights) else weight / sum(weights) for weight in weights]
 
 
-@settings(max_examples=40, deadline=None)
 @given(SOURCES, st.integers(2, 40), st.sampled_from([(0.5, 1.4), (0.2, 1.0), (0.01, 0.02)]), st.integers(0, 10**6))
 def test_weights_are_inverse_to_the_density_of_distances(source, dim, bounds, seed):
     rows = candidates(source, dim, seed)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eventvec.losses.positives import positive_pairs
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(-2, 3), max_size=9))
 def test_pairs_are_those_of_a_double_loop_in_its_order(source: list[int]) -> None:
     first, second = positive_pairs(torch.tensor(source, dtype=torch.int64))

@@ -8,7 +8,7 @@ from decimal import Decimal, localcontext
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -47,7 +47,6 @@ def slow_errors(z: list[list[float]], s: list[list[float]], delta: float | str, 
     return errors
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(2, 9), st.integers(1, 5), st.integers(0, 10**6))
 def test_feature_similarity_equals_a_double_loop(rows, dim, seed):
     f = draw(rows, dim, seed)
@@ -55,7 +54,6 @@ def test_feature_similarity_equals_a_double_loop(rows, dim, seed):
     torch.testing.assert_close(feature_similarity(f), expected)
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.integers(2, 9),
     st.sampled_from([0.1, 1.0, 2.5, "auto"]),
@@ -94,7 +92,6 @@ def test_no_digits_are_lost_at_any_temperature(temperature, dtype):
         torch.testing.assert_close(gradient, equal, rtol=10 * rel, atol=rel)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(2, 9), st.integers(1, 5), st.floats(0.2, 3.0), st.integers(0, 10**6))
 def test_features_that_are_missing_are_left_out_of_both_rows(rows, dim, largest, seed):
     f = draw(rows, dim, seed)
@@ -175,7 +172,6 @@ def test_labels_decide_about_the_pairs_that_have_them():
             assert joined[i, j].item() == (float(label[i] == label[j]) if both else s[i, j].item())
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.integers(1, 9),
     st.sampled_from([0.2, 1.0, 4.0]),
@@ -220,7 +216,6 @@ def test_the_printed_pair_loss_has_its_minimum_elsewhere(s, squared, distance):
     assert best(lambda z: quadratic(z, similarity, delta=1.0, normalize="none")) == pytest.approx(distance)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([0.5, 1.0, 3.0]))
 def test_without_error_distances_are_between_two_multiples_of_those_of_the_features(seed, delta):
     """The bilipschitz property: D = Δ(1 - s) = Δ(2d/M - (d/M)²), which lies between Δd/M and 2Δd/M."""

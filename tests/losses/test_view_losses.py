@@ -10,7 +10,7 @@ import warnings
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eventvec.errors import ConfigError
@@ -86,7 +86,6 @@ def mean(values: list[float]) -> float:
 # Against loops
 
 
-@settings(max_examples=40, deadline=None)
 @given(SOURCES, st.integers(1, 5), st.integers(0, 10**6))
 def test_margin_triplet_and_binomial_deviance_equal_loops(source, count, seed):
     z, label = sphere(len(source), 3, seed), torch.tensor(source)
@@ -108,7 +107,6 @@ def test_margin_triplet_and_binomial_deviance_equal_loops(source, count, seed):
     assert loss.item() == pytest.approx(len(source) * slow, abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
 @given(SOURCES, st.integers(2, 30), st.integers(0, 10**6))
 def test_histogram_equals_a_loop(source, bins, seed):
     z, step = sphere(len(source), 2, seed), 2 / (bins - 1)
@@ -130,7 +128,6 @@ def slow_moments(branch: list[list[float]]) -> tuple[list[float], list[list[floa
     return means, [[mean([row[i] * row[j] for row in centred]) for j in dim] for i in dim]
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(0, 2), min_size=3, max_size=8), st.integers(0, 10**6))
 def test_vicreg_and_barlow_twins_equal_loops_over_pairs_of_views(source, seed):
     z = torch.randn(len(source), 3, generator=rng(seed), dtype=torch.float64)

@@ -281,11 +281,12 @@ def test_cresp_learns_the_phase_of_functions_that_are_drawn_anew():
     torch.manual_seed(0)
     method = CReSP(SetEncoder(PointEncoder(), dim=64, layers=1, heads=4), Sinusoids(2, 5, noise=0.0), projection=32)
     before = phase_error(method.encoder, 0.0)
-    ev.fit(method, sinusoids(1000, seed=9), epochs=15, batch_size=50, lr=0.003, validation=0.0)
+    ev.fit(method, sinusoids(1000, seed=9), epochs=8, batch_size=50, lr=0.01, validation=0.0)
     assert before > 0.04
     assert phase_error(method.encoder, 0.0) < before / 3
 
 
+@pytest.mark.slow  # `test_cresp_targeted.py` has a training with fewer steps
 def test_targeted_cresp_identifies_the_observation_at_a_given_x():
     torch.manual_seed(0)
     encoder = SetEncoder(PointEncoder(Numbers(1, width=16)), dim=64, layers=0)

@@ -117,7 +117,7 @@ def table(rows: int = 400, length: int = 8, constant: bool = False) -> ev.Datase
 
 def test_the_defaults_learn_from_a_table_of_single_numbers():
     method = {"method": {"name": "cresp"}, "encoder": {"dim": 32, "layers": 0}}
-    run = ev.fit(method, table(), epochs=40, batch_size=50, lr=0.003, validation=0.0)
+    run = ev.fit(method, table(), epochs=20, batch_size=50, lr=0.01, validation=0.0)
     first, last = run.history[0]["loss"], run.history[-1]["loss"]
     assert last < first - 0.2
     assert run.notes[-1].startswith("the prediction uses x*: ")
@@ -274,8 +274,8 @@ def test_covariates_of_single_values_are_named(tmp_path: Path):
 def test_several_targets_of_an_irregular_table_are_learned():
     encoder = {"name": "set", "dim": 32, "layers": 0, "events": EVENTS}
     data = irregular(rows=300)
-    run = ev.fit({"method": {"name": "cresp", "targets": 2}, "encoder": encoder}, data, epochs=30, batch_size=32,
-                 lr=0.003, validation=0.0)  # fmt: skip
+    run = ev.fit({"method": {"name": "cresp", "targets": 2}, "encoder": encoder}, data, epochs=6, batch_size=32,
+                 lr=0.01, validation=0.0)  # fmt: skip
     use = covariate_use(run.method, irregular(rows=200, seed=1, schema=data.schema).sequences, rng())
     assert use.chance == math.log(128)
     assert use.share > 0.1

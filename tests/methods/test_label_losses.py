@@ -231,7 +231,7 @@ def people(seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     return events, table.with_columns(wealth=pl.when(with_label).then("wealth"))
 
 
-FIT: dict[str, Any] = {"epochs": 10, "batch_size": 32, "lr": 0.01}
+FIT: dict[str, Any] = {"epochs": 5, "batch_size": 32, "lr": 0.01}
 
 
 @pytest.fixture(scope="module")

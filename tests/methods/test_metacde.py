@@ -30,7 +30,7 @@ def test_metacde_predicts_by_the_kernel_mean():
 def test_metacde_learns_to_use_x_star():
     torch.manual_seed(0)
     method = MetaCDE(KernelMean(PointEncoder(Numbers(1, 32))), Sinusoids(count=1, length=8, noise=0.0), projection=32)
-    run = ev.fit(method, sinusoids(1000, seed=9), epochs=12, batch_size=50, lr=0.003, validation=0.0)
+    run = ev.fit(method, sinusoids(500, seed=9), epochs=8, batch_size=50, lr=0.006, validation=0.0)
     assert covariate_use(method, sinusoids(640, seed=5).sequences, rng()).share > 0.1
     assert run.notes[-1].startswith("the prediction uses x*: ")
 

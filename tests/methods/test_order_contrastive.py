@@ -184,9 +184,9 @@ def test_the_suggestion_builds_a_cross_encoder():
 # Training
 
 
-def accuracy(method: nn.Module, x: Sequences, steps: int = 80) -> float:
+def accuracy(method: nn.Module, x: Sequences, steps: int = 40) -> float:
     """Return the accuracy on pairs after a short training."""
-    optimizer, generator = torch.optim.Adam(method.parameters(), 0.02), rng()
+    optimizer, generator = torch.optim.Adam(method.parameters(), 0.04), rng()
     for _ in range(steps):
         optimizer.zero_grad()
         method.loss(x, generator).backward()

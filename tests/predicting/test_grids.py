@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,10 +42,15 @@ def read(log: bool = False, **options: Any) -> ev.Dataset:
     return ev.read(looks(), **roles, fitting=ev.Fitting(log=log), **options)
 
 
-def trained(name: str, data: ev.Dataset | None = None, **options: Any) -> ev.Run:
+def fitted(name: str, data: ev.Dataset) -> ev.Run:
     events = {"covariates": ["time", "parameter"], "observations": ["value"]}
     encoder = {"name": ENCODERS[name], "events": events} | ({} if name == "metacde" else {"dim": 8})
-    return ev.fit({"method": {"name": name}, "encoder": encoder}, data or read(), epochs=1, **options)
+    return ev.fit({"method": {"name": name}, "encoder": encoder}, data, epochs=1)
+
+
+@cache
+def trained(name: str) -> ev.Run:
+    return fitted(name, read())
 
 
 def alone(run: ev.Run, data: ev.Dataset, row: int, when: int, parameter: str) -> torch.Tensor:
@@ -87,7 +93,7 @@ def test_predictions_equal_those_of_one_entity_and_place_at_a_time(name, keyed, 
 def test_an_entity_with_a_missing_value_has_null_predictions_and_others_have_theirs(name):
     first = pl.col("id").is_first_distinct() & pl.col("id").is_in(["p002", "p007"])
     events = looks().with_columns(value=pl.when(~first).then("value"))
-    run = trained(name, ev.read(events, key="id", time="when", categorical=["parameter"], numeric=["value"]))
+    run = fitted(name, ev.read(events, key="id", time="when", categorical=["parameter"], numeric=["value"]))
     assert (run.usable, sum("2 of 30 entities cannot be used" in note for note in run.notes)) == (28, 1)
     lacking = pl.col("id").is_in(["p002", "p007"])
     table = pl.from_arrow(ev.predict(run, events, at=PLACES))

@@ -32,15 +32,20 @@ def hand_crafted_features_alone() -> Iterator[None]:
     families.FAMILIES.update(every)  # in their order
 
 
+@pytest.fixture
+def epochs() -> int:
+    """Return the number of epochs, few where nothing need be learned."""
+    return 2
+
+
 @pytest.fixture(autouse=True)
-def epochs_in_place_of_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+def epochs_in_place_of_seconds(monkeypatch: pytest.MonkeyPatch, epochs: int) -> None:
     """Trainings that are bounded by time depend on how busy the machine is."""
 
     def short(data: Any, tables: Any, parent: Any) -> Any:
         assert tables["fit"]["time_budget"] > 1
-        return set_up(
-            data, {**tables, "fit": {"seed": tables["fit"]["seed"], "epochs": 8, "lr": 0.03, "batch_size": 32}}, parent
-        )
+        chosen = {"seed": tables["fit"]["seed"], "epochs": epochs, "lr": 0.03, "batch_size": 32}
+        return set_up(data, {**tables, "fit": chosen}, parent)
 
     monkeypatch.setattr("eventvec.predicting.network_family.set_up", short)
 
@@ -81,8 +86,9 @@ def only_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_predictor, "_without_the_rest", chosen)
 
 
+@pytest.mark.parametrize("epochs", [8])
 @pytest.mark.parametrize("label", ["churn", "habit", "spend"])
-@pytest.mark.usefixtures("only_the_network")
+@pytest.mark.usefixtures("only_the_network", "epochs")
 def test_every_kind_of_label_is_learned_saved_and_predicted_to_the_same_bits(label: str, tmp_path: Path) -> None:
     kind = ev.EventRegressor if label == "spend" else ev.EventClassifier
     learned = model(kind).fit(events(), panel(), label, label_time="known", weight="weight")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eventvec.scan import matmul
@@ -14,7 +14,6 @@ from eventvec.scan.pack import Pack
 
 
 @given(st.lists(st.integers(0, 6), max_size=7))
-@settings(max_examples=30, deadline=None)
 def test_a_pack_orders_events_step_by_step(lengths):
     pack = Pack.of(torch.tensor(lengths, dtype=torch.int64))
     order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
@@ -34,7 +33,6 @@ def test_a_pack_orders_events_step_by_step(lengths):
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=7), st.data())
-@settings(max_examples=60, deadline=None)
 def test_a_rectangle_has_the_events_of_some_rows_and_repeats_their_last(lengths, data):
     pack = Pack.of(torch.tensor(lengths))
     first, end = sorted(data.draw(st.sets(st.integers(0, pack.active), min_size=2, max_size=2)))

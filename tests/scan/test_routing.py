@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -329,7 +329,6 @@ def test_rows_are_padded_for_cuda_where_that_adds_little_work(lengths, cell, who
     assert seen == calls
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(0, 7), min_size=1, max_size=7), st.sampled_from(CELLS), st.sampled_from(ROUTES))
 def test_scan_equals_torch_on_any_lengths(lengths, cell, name):
     module, pack, *inputs = packed(lengths, cell)

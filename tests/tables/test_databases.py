@@ -259,7 +259,7 @@ def at_several_times(name: str) -> Embeddings:
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "delta"])
-@pytest.mark.parametrize("name", ["card", 'Card "ID"', "select"])
+@pytest.mark.parametrize("name", ['Card "ID"', "select"])
 def test_an_entity_may_have_a_row_for_each_of_its_times(tmp_path: Path, kind: str, name: str) -> None:
     z = at_several_times(name)
     for rows in (z, z[[1, 2]]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +21,26 @@ from eventvec.tables.duckdb_tables import _opened
 PLANTED = "planted-text-of-a-file"
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a database, which has a view over a Parquet file, and with files that no query may read."""
+    template = tmp_path_factory.mktemp("template")
     for name in ("secret.txt", "secret.csv"):
-        (tmp_path / name).write_text(f"{PLANTED}\n1\n")
-    pl.DataFrame({"card": [7], "day": [3], "paid": [2.5]}).write_parquet(tmp_path / "more.parquet")
-    with duckdb.connect(str(tmp_path / "d.db")) as connection:
+        (template / name).write_text(f"{PLANTED}\n1\n")
+    pl.DataFrame({"card": [7], "day": [3], "paid": [2.5]}).write_parquet(template / "more.parquet")
+    with duckdb.connect(str(template / "d.db")) as connection:
         connection.execute("create table events as select 7 as card, 1 as day, 0.5 as paid, 'tea' as bought, [1] many")
-        connection.execute(f"create view paid as select * from read_parquet('{tmp_path / 'more.parquet'}')")
+        connection.execute(f"create view paid as select * from read_parquet('{template / 'more.parquet'}')")
         connection.execute("create schema old; create table old.events as select 8 as card, 2 as day")
         connection.execute("create macro plus(x) as x + 1; create macro abs(x) as x + 1; create sequence numbers")
         connection.execute("create macro files() as table select * from glob('*')")
+    return template
+
+
+@pytest.fixture
+def folder(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a copy of the folder, which is the current one."""
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -58,7 +58,7 @@ def cutoffs(kind: str) -> pl.DataFrame:
 
 def truth(events: pl.DataFrame, card: int, end: Any, inclusive: bool = False) -> list[tuple[float, float]]:
     """Return the amounts and gaps of a card's events as of a time, with loops."""
-    rows = [row for row in events.iter_rows(named=True) if row["card"] == card]
+    rows = events.filter(pl.col("card") == card).rows(named=True)
     rows.sort(key=lambda row: (row["at"], row["posted"]))  # equal rows keep the order of the table
     end = datetime(end.year, end.month, end.day) if type(end) is date and type(rows[0]["posted"]) is not date else end
     known = [row for row in rows if row["posted"] < end or (inclusive and row["posted"] == end)]
@@ -93,10 +93,11 @@ def test_cuts_are_those_of_a_loop_in_memory_and_in_a_store(
     whole = ev.read(events, **READ)
     entities, moments = np.repeat(np.arange(N), len(CUTS)), read[0].moments
     read.append(snapshots(whole, entities, moments, inclusive))
+    loops = [truth(events, card, end, inclusive) for card, end in times.rows()]
     for data in read:
         assert data.keys.to_pylist() == times["card"].to_list()
-        for row, (card, end) in enumerate(times.rows()):
-            assert same(content(data, row), truth(events, card, end, inclusive)), (row, card, end)
+        for row, loop in enumerate(loops):
+            assert same(content(data, row), loop), (row, *times.row(row))
     assert [data.fingerprint for data in read] == [read[0].fingerprint] * 3
     copied = [note for note in read[2].notes if "rows are copies" in note]
     assert bool(copied) == (delay > 0)

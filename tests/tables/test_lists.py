@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import eventvec as ev
@@ -89,7 +89,6 @@ COLUMNS: dict[str, Any] = {"key": "card", "time": "day", "categorical": CATEGORI
 EXPLODE: dict[str, Any] = {**COLUMNS, "explode": ["items", "units"], "fitting": EVERY}
 
 
-@settings(max_examples=100, deadline=None)
 @given(baskets(), st.sampled_from(["list", "large", "view"]), st.integers(1, 3))
 def test_each_element_is_one_event_as_by_the_slow_reader(visits: list[dict[str, Any]], layout: str, chunks: int):
     table = as_table(visits, layout, chunks)

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_reading import slow_vocabulary
 
@@ -59,7 +59,6 @@ basket = st.none() | st.lists(st.none() | st.sampled_from("abcd"), max_size=4)
 row = st.tuples(st.integers(0, 2), st.integers(0, 2), basket)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(row, min_size=1, max_size=12), st.integers(1, 3), st.integers(1, 3))
 def test_baskets_are_those_of_the_slow_reader(rows: list[Any], min_count: int, chunks: int):
     schema = {"card": pl.Int64, "day": pl.Int64, "items": pl.List(pl.String)}
@@ -119,7 +118,6 @@ def test_nothing_depends_on_the_order_of_elements_or_with_canonical_ties_of_rows
     assert read(table, **SUMMED).fingerprint != first.fingerprint  # there are ties
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 3), max_size=3), min_size=1, max_size=20))
 def test_hashes_are_equal_for_equal_bags_only(bags: list[list[int]]):
     lengths = torch.tensor([len(bag) for bag in bags])

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eventvec.dataset import Dataset
@@ -105,7 +105,6 @@ TYPES = {
 CATEGORICAL, NUMERIC = ["shop", "kind", "flag", "level"], ["amount", "count"]
 
 
-@settings(max_examples=150, deadline=None)
 @given(rows_of_a_table, st.integers(1, 3), st.integers(1, 3), st.integers(1, 4))
 def test_any_table_is_read_as_by_the_slow_reader(rows: list[Row], chunks: int, min_count: int, max_values: int):
     fitting = Fitting(min_count=min_count, max_values=max_values)
@@ -123,7 +122,6 @@ def test_any_table_is_read_as_by_the_slow_reader(rows: list[Row], chunks: int, m
         assert again.schema == data.schema
 
 
-@settings(max_examples=50, deadline=None)
 @given(rows_of_a_table, st.randoms())
 def test_the_order_of_rows_matters_for_ties_only(rows: list[Row], random: Any):
     rows = list({(row["key"], row["time"]): row for row in rows}.values())

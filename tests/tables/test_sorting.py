@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -24,7 +24,6 @@ def by_comparing(ranks: Array, times: Array) -> list[int]:
     return sorted(range(len(ranks)), key=lambda row: (ranks[row], times[row]))  # Python's sort is stable
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.data(), st.integers(1, 40), st.sampled_from(["int8", "int32", "uint32", "int64", "uint64"]))
 def test_rows_are_in_order_of_key_then_time_then_place(data: st.DataObject, rows: int, kind: str):
     bounds = np.iinfo(kind)

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import eventvec as ev
@@ -100,7 +100,6 @@ TYPES = {
 }  # fmt: skip
 
 
-@settings(max_examples=100, deadline=None)
 @given(people, st.lists(st.integers(0, 8), min_size=1, max_size=12), st.randoms(), st.integers(1, 3))
 def test_any_table_is_joined_as_by_a_loop(table: dict[int, Any], cards: list[int], shuffle: Any, least: int):
     rows = [{"card": key, **values} for key, values in table.items()]

@@ -102,7 +102,7 @@ def result(source: Any, **options: Any) -> Any:
     size=st.sampled_from([(5, 1), (40, 7), (400, 150)]),
     given_as=st.sampled_from(["table", "tables", "files"]),
 )
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(derandomize=True, suppress_health_check=list(HealthCheck))
 def test_a_store_holds_what_memory_holds(
     table: pa.Table,
     uses: dict[str, Any],

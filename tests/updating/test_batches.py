@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import eventvec as ev
@@ -26,7 +26,6 @@ from updates import Method, content, same, table, untrained, whole, with_late_ev
 # Equality with the whole history
 
 
-@settings(max_examples=20, deadline=None)
 @given(
     st.sampled_from(["gru", "lstm"]), st.integers(1, 2), st.integers(0, 10**6), st.lists(st.integers(1, 89), max_size=6)
 )

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import make
@@ -29,7 +29,6 @@ def one_row(times: list[int], count: int) -> Sequences:
 
 
 @given(LENGTHS, st.integers(1, 3), st.integers(0, 2**31 - 1))
-@settings(max_examples=40, deadline=None)
 def test_types_are_exchanged_together_and_times_stay(lengths, count, seed):
     x = make.sequences(lengths, seed)
     views, source = Counterfeits(count)(x, rng(seed))
@@ -45,7 +44,6 @@ def test_types_are_exchanged_together_and_times_stay(lengths, count, seed):
 
 
 @given(LENGTHS, st.integers(1, 3), st.integers(0, 2**31 - 1))
-@settings(max_examples=40, deadline=None)
 def test_gaps_are_exchanged_and_the_other_columns_stay(lengths, count, seed):
     x = make.sequences(lengths, seed)
     views, source = Counterfeits(count, "gaps")(x, rng(seed))

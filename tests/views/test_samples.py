@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import laws
@@ -32,7 +32,6 @@ SAMPLERS = (
 
 
 @given(st.lists(st.integers(0, 12), max_size=6), st.integers(0, 2**31 - 1))
-@settings(max_examples=40, deadline=None)
 def test_samples_are_distinct_events_in_the_order_of_time(lengths, seed):
     x = make.sequences(lengths, seed)
     views, source = RandomSamples(count=3, shortest=2, longest=5)(x, rng(seed))
@@ -75,7 +74,6 @@ def test_disjoint_samples_follow_algorithm_2():
 
 
 @given(st.lists(st.integers(0, 9), max_size=6), st.integers(2, 4), st.integers(0, 2**31 - 1))
-@settings(max_examples=40, deadline=None)
 def test_disjoint_samples_hold_each_event_once(lengths, count, seed):
     x = make.sequences(lengths, seed)
     views, source = DisjointSamples(count)(x, rng(seed))
@@ -190,7 +188,6 @@ def test_methods_that_compare_views_refuse_a_single_view():
 
 
 @given(st.lists(st.integers(0, 40), max_size=30), st.integers(0, 2**31 - 1))
-@settings(max_examples=40, deadline=None)
 def test_events_are_shuffled_within_their_rows(lengths, seed):
     row = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths, dtype=torch.long))
     order = shuffled_order(row, rng(seed))

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import laws
@@ -198,7 +198,6 @@ def groups(x: Sequences) -> dict[tuple[int, int], list[int]]:
 
 
 @given(st.lists(st.integers(0, 14), max_size=5), st.integers(1, 2), st.integers(0, 1), st.integers(0, 999))
-@settings(max_examples=60, deadline=None)
 def test_pairs_within_a_code_are_windows_of_its_events(lengths, length, skip, seed):
     x = make.sequences(lengths, seed)
     sampler, truth = OrderPairs(length, skip, "code", count=2), groups(make.sequences(lengths, seed))
@@ -255,7 +254,7 @@ def test_other_rows_give_the_second_window_of_label_0():
     x = Sequences({"at": torch.arange(20)}, torch.arange(4) * 5, x.lengths, {"row": torch.arange(4)})
     rows, sampler = x[torch.arange(4).repeat(1)], EntityPairs(2)
     drawn, label = [], []
-    for seed in range(3000):
+    for seed in range(1500):
         views, labels = sampler(rows, rng(seed))
         drawn.append(torch.stack([views.static["row"].view(2, 4), views.values("at")[::2].view(2, 4)]))
         label.append(labels.bool())

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -41,7 +41,6 @@ SAMPLERS = (RandomSlices(3, 2, 4), RejectionSlices(6, 2, 4), DisjointSegments(2)
 
 
 @given(st.lists(st.integers(0, 12), max_size=6), st.integers(0, 2**31 - 1))
-@settings(max_examples=40, deadline=None)
 def test_random_slices_stay_inside_their_row_and_bounds(lengths, seed):
     x = make.sequences(lengths, seed)
     views, source = RandomSlices(count=3, shortest=2, longest=5)(x, rng(seed))
@@ -126,7 +125,6 @@ def test_segments_are_uniform_over_the_partitions_of_a_row():
 
 
 @given(st.lists(st.integers(0, 9), max_size=6), st.integers(2, 5), st.integers(0, 2**31 - 1))
-@settings(max_examples=40, deadline=None)
 def test_segments_hold_every_event_once(lengths, count, seed):
     x = make.sequences(lengths, seed)
     views, source = DisjointSegments(count)(x, rng(seed))
@@ -145,7 +143,6 @@ def windows(times: list[float], width: float, shortest: int) -> list[tuple[int, 
 
 
 @given(st.lists(st.integers(0, 30), max_size=9), st.integers(1, 12), st.integers(1, 4), st.booleans())
-@settings(max_examples=60, deadline=None)
 def test_time_windows_equal_those_of_a_loop(times, width, shortest, whole):
     times = sorted(times)
     column = torch.tensor([7, *times, 7], dtype=torch.int64 if whole else torch.float64)

@@ -97,7 +97,7 @@ def compare(
         >>> from eventvec import datasets
         >>> data, labels = datasets.flights()
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     result = compare(data[:400], labels, "built_2002", methods=["coles", "ocp"], epochs=1,
+        ...     result = compare(data[:100], labels, "built_2002", methods=["coles", "ocp"], epochs=1,
         ...                      models=["logistic_regression"], out=folder)
         >>> sorted(row["arm"] for row in result.rows), result.facts["folds"]
         (['coles', 'handcrafted', 'ocp', 'untrained'], 5)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from itertools import chain
 from typing import Any, TypeAlias, TypeVar
 
@@ -29,12 +30,13 @@ def side_by_side(
 
     Inside, matrix products have one thread. If a task fails, those that have not begun are left out.
     """
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
+    one = partial(ThreadpoolController().limit, limits=1)  # the libraries are looked for once, which takes milliseconds
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with threadpool_limits(1), ThreadPoolExecutor(workers, initializer=threadpool_limits, initargs=(1,)) as pool:
+        with one(), ThreadPoolExecutor(workers, initializer=one) as pool:
             futures = [pool.submit(function, *task) for task in tasks]
             try:
                 for done, future in enumerate(chain([None], as_completed(futures))):

@@ -106,10 +106,10 @@ def tune(
         >>> from eventvec import datasets
         >>> data, labels = datasets.flights()
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     result = tune(data[:300], labels, "built_2002", epochs=1, trials=2, out=folder,
+        ...     result = tune(data[:100], labels, "built_2002", epochs=1, trials=2, out=folder,
         ...                   settings={"encoder.dim": [8]})
         >>> [row["encoder.dim"] for row in result.rows]
-        [32, 8]
+        [16, 8]
     """
     need("optuna", "tune")
     check_entities(data)
