@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import settings
 import typer.testing
+from hypothesis import settings
 
 from eventvec import precision, register
 from eventvec.encoders import convolutions

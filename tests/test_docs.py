@@ -71,7 +71,14 @@ def modules_of(document: str) -> list[str]:
     return [name for cell in cells for name in re.findall(r"`([\w.]+/?)`", cell)]
 
 
-@pytest.mark.parametrize("path", sorted({*DOCUMENTS} - {*IN_THE_WHEEL}), ids=lambda path: str(path.relative_to(ROOT)))
+def runnable() -> Iterator[Any]:
+    """Yield the documents whose Python runs here; the processes that torchrun starts take long."""
+    for path in sorted({*DOCUMENTS} - {*IN_THE_WHEEL}):
+        marks = [pytest.mark.slow] if path.stem == "several-gpus" else []
+        yield pytest.param(path, id=str(path.relative_to(ROOT)), marks=marks)
+
+
+@pytest.mark.parametrize("path", runnable())
 def test_python_examples_run_and_print_what_is_shown(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
