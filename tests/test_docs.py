@@ -78,7 +78,7 @@ def runnable() -> Iterator[Any]:
         yield pytest.param(path, id=str(path.relative_to(ROOT)), marks=marks)
 
 
-@pytest.mark.parametrize("path", runnable())
+@pytest.mark.parametrize("path", [*runnable()])
 def test_python_examples_run_and_print_what_is_shown(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
