@@ -143,7 +143,7 @@ def transformers(small: bool, device: torch.device) -> list[Row]:
     rows = []
     for dim in (16,) if small else (64, 128, 256):
         for learning in (False, True):
-            case = attention.Case(dim, 40 if small else 512, learning, device)
+            case = attention.Case(dim, 8 if small else 512, learning, device)
             runs = {"padded": case.padded, "groups": case.by_groups, "ours": case.ours}
             times = compared({name: synchronised(run, device) for name, run in runs.items()}, small)
             rows.append({"dim": dim, "what": "training" if learning else "forward", **times})

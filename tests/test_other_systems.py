@@ -29,7 +29,7 @@ sys.argv = ["eventvec"]
 """What a program on Windows lacks, after other packages were imported, because these have code for this system."""
 LIBRARIES = (
     *("asyncio", "concurrent.futures.process", "multiprocessing.resource_tracker", "subprocess", "sqlite3", "shutil"),
-    *("numpy", "torch", "torch.nn.functional", "torch.optim", "polars", "pyarrow.parquet", "pyarrow.dataset"),
+    *("numpy", "torch", "torch._dynamo", "torch.optim", "polars", "pyarrow.parquet", "pyarrow.dataset"),
     *("safetensors.torch", "sklearn.linear_model", "sklearn.model_selection", "joblib", "pydantic", "tomli_w"),
     *("typer.testing", "rich.progress", "rich.table", "rich.console"),
 )

@@ -35,6 +35,7 @@ CALLS = {
     "doctor": (),
     "drift": ("events.parquet", "later.parquet", *ROLES, "-o", "out"),
     "export": ("run", "-o", "out.onnx"),
+    "fit": (*kills.CALLS["fit"], "--epochs", "2"),
     "influence": ("run", "events.parquet", "labels.parquet", *LABEL),
     "report": ("run", "--events", "events.parquet", "-o", "out"),
     "search": ("z.parquet", "--key", workplace.KEYS[3], "-o", "out"),
@@ -79,10 +80,12 @@ class Signalled:
         temporary: The folder of its temporary files.
         name: The command.
         folder: An empty folder.
+        inputs: The folder with the inputs of the command.
     """
 
-    def __init__(self, commands: Commands, temporary: Path, name: str, folder: Path) -> None:
+    def __init__(self, commands: Commands, temporary: Path, name: str, folder: Path, inputs: Path) -> None:
         self.commands, self.temporary, self.name, self.folder = commands, temporary, name, folder / "work"
+        self.inputs = inputs
         self.before = self.fresh()
         ended = self.run()
         assert ended.code == 0, ended.stderr
@@ -92,7 +95,7 @@ class Signalled:
     def fresh(self) -> dict[str, str]:
         """Return what stands in the folder before a call."""
         shutil.rmtree(self.folder, ignore_errors=True)
-        shutil.copytree(workplace.master(), self.folder, symlinks=True)
+        shutil.copytree(self.inputs, self.folder, symlinks=True)
         return snapshot(self.folder)
 
     def run(self, number: int = 0, step: int = 0, times: int = 1) -> Ended:
@@ -131,7 +134,10 @@ class Signalled:
 def test_a_signal_ends_fit_which_resumes_where_it_has_begun(
     commands: Commands, temporary: Path, tmp_path: Path
 ) -> None:
-    fit = Signalled(commands, temporary, "fit", tmp_path)
+    (tmp_path / "inputs").mkdir()
+    workplace.events().write_parquet(tmp_path / "inputs" / "events.parquet")
+    (tmp_path / "inputs" / "mine.txt").write_text("dear diary")
+    fit = Signalled(commands, temporary, "fit", tmp_path, tmp_path / "inputs")
     assert not fit.check(signal.SIGINT, fit.steps)  # when it is over
     fit.fresh()
     assert fit.run(signal.SIGINT, 1000).stderr == f"{WORDS[signal.SIGINT]}\n"
@@ -145,7 +151,7 @@ def test_a_signal_ends_fit_which_resumes_where_it_has_begun(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(typer.main.get_command(app).commands) - {"serve"}))  # type: ignore[attr-defined]
 def test_a_signal_at_any_step_ends_a_command(name: str, commands: Commands, temporary: Path, tmp_path: Path) -> None:
-    signalled, rng = Signalled(commands, temporary, name, tmp_path), Random(0)
+    signalled, rng = Signalled(commands, temporary, name, tmp_path, workplace.master()), Random(0)
     for case in range(5):
         start = 0.97 * signalled.steps if case % 4 == 3 else 1
         step = rng.randint(int(start), signalled.steps)

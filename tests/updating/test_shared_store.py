@@ -138,7 +138,7 @@ def calls_by_stage(folder: Path) -> dict[str, int]:
 
 def check_killed_work(folder: Path, kills: int) -> None:
     """Check that work that is killed again and again, anywhere, does every batch once."""
-    rng, parts, disturbed = random.Random(0), batches(10 * kills), folder / "disturbed"
+    rng, parts, disturbed = random.Random(0), batches(4 * kills), folder / "disturbed"
     undisturbed(folder / "alone", (parts, "z"))
     n_calls = calls_by_stage(folder / "calls")
     disturbed.mkdir()
