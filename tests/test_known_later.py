@@ -145,7 +145,8 @@ def test_the_commands_know_when_events_became_known(tmp_path: Path) -> None:
     cutoffs = ("--cutoffs", files[1], "--cutoff-column", "known", "-o")
     assert invoke("embed", folder, files[0], *cutoffs, z).exit_code == 0
     assert all(abs(each["score"]["value"] - 0.5) < 0.15 for each in answer(*evaluate, "--events", files[0])["results"])
-    sharded = invoke("embed", folder, files[0], *cutoffs, tmp_path / "z", "--engine", "local", "--shards", 3, "--workers", 1)
+    engine = ("--engine", "local", "--shards", 3, "--workers", 1)
+    sharded = invoke("embed", folder, files[0], *cutoffs, tmp_path / "z", *engine)
     assert sharded.exit_code == 0, sharded.output
     whole, parts = ev.read_embeddings(z), ev.read_embeddings(tmp_path / "z")
     order = np.argsort(parts.keys.to_numpy())
