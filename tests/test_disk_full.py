@@ -134,4 +134,4 @@ def test_an_update_on_a_full_disk_leaves_all_or_nothing_of_the_batch(folder: Pat
     events = table(300)
     ev.update(ev.load(folder / "run"), events.filter(events["t"] < 20), folder / "before.db")
     size = (folder / "before.db").stat().st_size
-    assert processes.exit_code(update_on_disks, folder, range(8192, 4 * size, size // 5)) == 0
+    assert processes.exit_code(update_on_disks, folder, range(8192, 4 * size, size // 3)) == 0

@@ -364,11 +364,15 @@ def test_labels(files: Path, tmp_path: Path) -> None:
         ),
         (("--holdout", "--label-time", "late", "--seed", 3), {"holdout": True, "label_time": "late", "seed": 3}, False),
         (
-            ("--group", "shop", "--folds", 3, "--label-time", "late"),
-            {"group": "shop", "folds": 3, "label_time": "late"},
+            ("--group", "shop", "--folds", 2, "--label-time", "late", "--models", "knn"),
+            {"group": "shop", "folds": 2, "label_time": "late", "models": ["knn"]},
             False,
         ),
-        (("--task", "multiclass", "--label-time", "late"), {"task": "multiclass", "label_time": "late"}, False),
+        (
+            ("--task", "multiclass", "--label-time", "late", "--folds", 2, "--models", "knn"),
+            {"task": "multiclass", "label_time": "late", "folds": 2, "models": ["knn"]},
+            False,
+        ),
         (("--label-time", "late", "--until", "2024-02-01"), {"label_time": "late", "until": "2024-02-01"}, False),
     ],
 )
