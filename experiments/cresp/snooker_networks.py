@@ -169,8 +169,8 @@ def outcome(arm: Arm, small: bool, keep: Path) -> Outcome:
 
 @cache
 def pairs(small: bool, seed: int) -> ev.Dataset:
-    """Return 3,000 pairs of balls, or 24."""
-    return snooker(24 if small else 3000, seed)
+    """Return 3,000 pairs of balls, or 12."""
+    return snooker(12 if small else 3000, seed)
 
 
 def epochs(batch: int) -> int:

@@ -62,13 +62,13 @@ class Problem:
 
 @cache
 def problem(name: str, half: Half, small: bool = False) -> Problem:
-    """Return one half of a data set; if `small`, the first 60 entities of it that have a label."""
+    """Return one half of a data set; if `small`, the first 40 entities of it that have a label."""
     load, label = LABELS[name]
     data, labels = load()
     labels = labels.drop_nulls(label)
     data = data[torch.from_numpy(np.flatnonzero(half_of(data) == half))]
     if small:
-        data = data[torch.from_numpy(join_labels(data.keys, data.schema.key, labels, label).positions[:60])]
+        data = data[torch.from_numpy(join_labels(data.keys, data.schema.key, labels, label).positions[:40])]
     joined = join_labels(data.keys, data.schema.key, labels, label)
     assert isinstance(joined.labels, np.ndarray)
     return Problem(name, data, joined.positions, joined.labels)

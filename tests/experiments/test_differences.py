@@ -78,7 +78,7 @@ def false_differences(draws: int) -> dict[Part, float]:
 @pytest.mark.parametrize("part", PARTS)
 def test_arms_of_equal_worth_are_seldom_called_different(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resampling, "REPLICATES", 200)
-    assert false_differences(12)[part] < 0.3
+    assert false_differences(8)[part] < 0.3
 
 
 @pytest.mark.slow

@@ -63,6 +63,7 @@ def test_names_are_those_of_the_features(texts: bool) -> None:
         assert SHARE <= column.mean() < 1
 
 
+@pytest.mark.slow
 def test_of_the_made_notes_the_words_of_concepts_are_turned_on() -> None:
     made = [study.made_weights(seed, 16_000) for seed in range(1)]
     parts = {name: study.weight_row(name, folds) for name, folds in study._parts(made).items()}

@@ -51,11 +51,15 @@ def test_many_pairs_find_the_words_of_concepts_and_few_do_not() -> None:
     first, second, label = HISTORIES.pairs(16_000, np.random.default_rng(1))
     weighting = TfidfTransformer().fit(first)
     x1, x2 = weighting.transform(first), weighting.transform(second)
-    few, many = (l1_to_count(x1[:m], x2[:m], label[:m]).features for m in (1000, 16_000))
-    assert (few < study.CONCEPTS).sum() <= 15  # 3.5 by chance
-    assert (many < study.CONCEPTS).sum() >= 24
+    few, many = (l1_to_count(x1[:m], x2[:m], label[:m]) for m in (1000, 16_000))
+    assert (few.features < study.CONCEPTS).sum() <= 15  # 3.5 by chance
+    concepts = many.features < study.CONCEPTS
+    assert concepts.sum() >= 24
+    assert (many.weights[concepts] > 0).all()  # they are turned on
+    assert abs((many.weights[~concepts] > 0).mean() - 0.5) < 0.35
 
 
+@pytest.mark.slow
 def test_with_many_pairs_selection_is_ahead_of_all_words_at_few_labels() -> None:
     grid = tuple((l1, 10.0**power) for l1 in (True, False) for power in range(-1, 3))
     draw = study.draw_scores(100, (1000, 8000), (1 / 4,), grid=grid, subsets=1)

@@ -113,7 +113,7 @@ def test_a_network_is_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     again = snooker_networks.outcome(arm, True, tmp_path)
     for name in ("test", "choosing", "curve"):
         assert np.array_equal(getattr(first, name), getattr(again, name))
-    assert first.test.shape == (24,)
+    assert first.test.shape == (12,)
     assert first.test.dtype == bool
     assert not np.array_equal(first.test, first.choosing)
     assert first.curve.shape == (snooker_networks.FEW_CONTEXTS, len(snooker_networks.TIMES))

@@ -1,4 +1,4 @@
-"""The three benchmarks: their recipes on small files of the same form, and the counts of the real ones."""
+"""The three benchmarks: their recipes on small files of the same form; test_tpp_truth.py has those of the real ones."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import datetime
 import random
 from pathlib import Path
 
-import polars as pl
 import pytest
-from experiments.tpp import benchmarks
 from experiments.tpp.benchmarks import DAY, KEY, SETS, benchmark, split
 from experiments.tpp.parameter_names import PARAMETER_NAMES
 
@@ -140,24 +138,3 @@ def test_another_set_and_a_missing_file_are_refused(folder: Path) -> None:
 def test_the_table_of_parameters_has_37_different_names_without_digits() -> None:
     assert len(PARAMETER_NAMES) == len(set(PARAMETER_NAMES.values())) == 37
     assert not any(letter.isdigit() or letter == '"' for name in PARAMETER_NAMES.values() for letter in name)
-
-
-@pytest.mark.data
-@pytest.mark.parametrize(
-    ("name", "sequences", "events", "types", "drawn", "parts"),
-    [
-        ("stackoverflow_badges", 3_780, 221_481, 19, 1_500, [1200, 150, 150]),
-        ("usgs_earthquakes", 839, 8_408, 3, 839, [671, 84, 84]),
-        ("physionet2012", 3_997, 1_733_980, 37, 1_500, [1200, 150, 150]),
-    ],
-)
-def test_counts(name: str, sequences: int, events: int, types: int, drawn: int, parts: list[int]) -> None:
-    table = SETS[name][0]()
-    assert (table[KEY].n_unique(), len(table), table["type_text"].n_unique()) == (sequences, events, types)
-    data = benchmark(name)
-    lengths = data.events.group_by(KEY).len()["len"]
-    assert (len(data), [len(rows) for rows in split(len(data))]) == (drawn, parts)
-    assert lengths.min() >= benchmarks.SHORTEST  # type: ignore[operator]
-    assert lengths.max() <= benchmarks.LONGEST  # type: ignore[operator]
-    assert isinstance(data.events, pl.DataFrame)
-    assert len(set(data.descriptions)) >= 0.99 * len(data)

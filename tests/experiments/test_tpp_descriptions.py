@@ -70,7 +70,7 @@ def test_facts_and_checks_agree_on_every_statement_about_random_histories() -> N
     rng = random.Random(0)
     held = set()
     few_gaps = (["Guru"] * 5, [0, 1, 2, 3, 40])  # as few as can be spaced unevenly
-    for names, times in [few_gaps, *histories(1, 800)]:
+    for names, times in [few_gaps, *histories(1, 400)]:
         history = History(names, times)
         stated = {(fact.kind, fact.names, fact.part) for fact in facts(names, times)}
         for fact in all_statements():

@@ -6,9 +6,10 @@ import random
 import re
 
 import numpy as np
+import polars as pl
 import pytest
-from experiments.tpp import sentences
-from experiments.tpp.benchmarks import SETS, benchmark
+from experiments.tpp import benchmarks, sentences
+from experiments.tpp.benchmarks import KEY, SETS, benchmark, split
 from experiments.tpp.descriptions import describe
 from experiments.tpp.discrimination import bag_of_words, fits, shares_of_others
 from experiments.tpp.scores import perfect_reader
@@ -142,11 +143,28 @@ def test_descriptions_of_random_histories_are_true_and_planted_sentences_are_cau
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize("seed", [0, 1])
-def test_descriptions_of_the_benchmarks_are_true_and_planted_sentences_are_caught(name: str, seed: int) -> None:
-    data = benchmark(name, seed)
-    check_descriptions([(history.names, history.times) for history in data.histories()], data.descriptions)
+@pytest.mark.parametrize(
+    ("name", "sequences", "events", "types", "drawn", "parts"),
+    [
+        ("stackoverflow_badges", 3_780, 221_481, 19, 1_500, [1200, 150, 150]),
+        ("usgs_earthquakes", 839, 8_408, 3, 839, [671, 84, 84]),
+        ("physionet2012", 3_997, 1_733_980, 37, 1_500, [1200, 150, 150]),
+    ],
+)
+def test_benchmarks_have_their_counts_and_true_descriptions_and_planted_sentences_are_caught(
+    name: str, sequences: int, events: int, types: int, drawn: int, parts: list[int]
+) -> None:
+    table = SETS[name][0]()
+    assert (table[KEY].n_unique(), len(table), table["type_text"].n_unique()) == (sequences, events, types)
+    for seed in (0, 1):
+        data = benchmark(name, seed)
+        lengths = data.events.group_by(KEY).len()["len"]
+        assert (len(data), [len(rows) for rows in split(len(data))]) == (drawn, parts)
+        assert lengths.min() >= benchmarks.SHORTEST  # type: ignore[operator]
+        assert lengths.max() <= benchmarks.LONGEST  # type: ignore[operator]
+        assert isinstance(data.events, pl.DataFrame)
+        assert len(set(data.descriptions)) >= 0.99 * len(data)
+        check_descriptions([(history.names, history.times) for history in data.histories()], data.descriptions)
 
 
 @pytest.mark.parametrize(

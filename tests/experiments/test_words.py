@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -70,66 +71,70 @@ class Visit:
         return self.time.date()
 
 
-def visits(lines: Rows) -> list[Visit]:
-    found: list[Visit] = []
-    for line in lines:
-        if not found or found[-1].time != line["time"]:
-            found.append(Visit(line["time"], []))
-        found[-1].lines.append(line)
-    return found
+class Receipts(Rows):
+    """The lines of a household."""
+
+    @cached_property
+    def visits(self) -> list[Visit]:
+        found: list[Visit] = []
+        for line in self:
+            if not found or found[-1].time != line["time"]:
+                found.append(Visit(line["time"], []))
+            found[-1].lines.append(line)
+        return found
 
 
 def of(lines: Rows, *products: str) -> Rows:
     return [line for line in lines if line["product"] in products]
 
 
-def days_between(lines: Rows) -> list[int]:
+def days_between(lines: Receipts) -> list[int]:
     days = sorted({line["time"].date() for line in lines})
     return [(b - a).days for a, b in pairwise(days)]
 
 
-def late_in_the_evening(lines: Rows) -> bool:
+def late_in_the_evening(lines: Receipts) -> bool:
     return len(lines) >= 20 and 2 * sum(line["time"].hour >= 19 for line in lines) >= len(lines)
 
 
-def at_weekends(lines: Rows) -> bool:
-    all_visits = visits(lines)
+def at_weekends(lines: Receipts) -> bool:
+    all_visits = lines.visits
     weekends = sum(visit.day.strftime("%a") in ("Sat", "Sun") for visit in all_visits)
     return len(all_visits) >= 10 and weekends >= 0.55 * len(all_visits)
 
 
-def like_clockwork(lines: Rows) -> bool:
+def like_clockwork(lines: Receipts) -> bool:
     gaps = days_between(lines)
-    return len(visits(lines)) >= 20 and sum(5 <= gap <= 9 for gap in gaps) >= 0.45 * len(gaps) > 0
+    return len(lines.visits) >= 20 and sum(5 <= gap <= 9 for gap in gaps) >= 0.45 * len(gaps) > 0
 
 
-def in_waves(lines: Rows) -> bool:
+def in_waves(lines: Receipts) -> bool:
     gaps = days_between(lines)
     short, long = sum(gap <= 2 for gap in gaps), sum(gap >= 10 for gap in gaps)
-    return len(visits(lines)) >= 20 and len(gaps) > 0 and short >= 0.2 * len(gaps) and long >= 0.25 * len(gaps)
+    return len(lines.visits) >= 20 and len(gaps) > 0 and short >= 0.2 * len(gaps) and long >= 0.25 * len(gaps)
 
 
-def summer_break(lines: Rows) -> bool:
+def summer_break(lines: Receipts) -> bool:
     days = sorted({line["time"].date() for line in lines})
     pairs = pairwise(days)
     away = [a >= dt.date(2017, 5, 20) and b <= dt.date(2017, 9, 20) and (b - a).days >= 42 for a, b in pairs]
-    return len(visits(lines)) >= 20 and any(away)
+    return len(lines.visits) >= 20 and any(away)
 
 
-def little_things(lines: Rows) -> bool:
-    amounts = [visit.amount for visit in visits(lines)]
+def little_things(lines: Receipts) -> bool:
+    amounts = [visit.amount for visit in lines.visits]
     return len(amounts) >= 60 and statistics.median(amounts) <= 10
 
 
-def no_more_baby_food(lines: Rows) -> bool:
+def no_more_baby_food(lines: Receipts) -> bool:
     baby = of(lines, "baby foods", "infant formula", "babyfood")
     stopped = all(line["time"] < dt.datetime(2017, 9, 1) for line in baby)
     return len(baby) >= 3 and stopped and lines[-1]["time"] >= dt.datetime(2017, 11, 1)
 
 
-def another_branch(lines: Rows) -> bool:
-    before = [visit for visit in visits(lines) if visit.time.month <= 6]
-    after = [visit for visit in visits(lines) if visit.time.month > 6]
+def another_branch(lines: Receipts) -> bool:
+    before = [visit for visit in lines.visits if visit.time.month <= 6]
+    after = [visit for visit in lines.visits if visit.time.month > 6]
     if len(before) < 5 or len(after) < 5:
         return False
     counts = Counter(line["store"] for visit in before for line in visit.lines)
@@ -137,18 +142,18 @@ def another_branch(lines: Rows) -> bool:
     return sum(visit.lines[0]["store"] == main for visit in after) <= 0.2 * len(after)
 
 
-def bigger_bills(lines: Rows) -> bool:
-    before = [visit.amount for visit in visits(lines) if visit.time.month <= 6]
-    after = [visit.amount for visit in visits(lines) if visit.time.month > 6]
+def bigger_bills(lines: Receipts) -> bool:
+    before = [visit.amount for visit in lines.visits if visit.time.month <= 6]
+    after = [visit.amount for visit in lines.visits if visit.time.month > 6]
     return len(before) >= 8 and len(after) >= 8 and statistics.fmean(after) >= 1.4 * statistics.fmean(before)
 
 
-def thanksgiving(lines: Rows) -> bool:
-    largest = max(visits(lines), key=lambda visit: round(visit.amount, 6))
-    return len(visits(lines)) >= 5 and dt.date(2017, 11, 11) <= largest.day <= dt.date(2017, 11, 23)
+def thanksgiving(lines: Receipts) -> bool:
+    largest = max(lines.visits, key=lambda visit: round(visit.amount, 6))
+    return len(lines.visits) >= 5 and dt.date(2017, 11, 11) <= largest.day <= dt.date(2017, 11, 23)
 
 
-def cold_then_soup(lines: Rows) -> bool:
+def cold_then_soup(lines: Receipts) -> bool:
     hits = 0
     for soup in of(lines, "soup"):
         remedies = [cold["time"] for cold in of(lines, "cold and flu") if cold["time"] < soup["time"]]
@@ -156,8 +161,8 @@ def cold_then_soup(lines: Rows) -> bool:
     return hits >= 2
 
 
-def milk_and_bread(lines: Rows) -> bool:
-    all_visits = visits(lines)
+def milk_and_bread(lines: Receipts) -> bool:
+    all_visits = lines.visits
     milk = sum(bool(of(visit.lines, "fluid milk products")) for visit in all_visits)
     bread = sum(bool(of(visit.lines, "baked bread/buns/rolls", "bread")) for visit in all_visits)
     return len(all_visits) >= 20 and milk >= 0.48 * len(all_visits) and bread >= 0.36 * len(all_visits)
@@ -184,7 +189,7 @@ def test_rules_of_the_shop_are_those_of_a_slow_version(receipts: pl.DataFrame) -
     some = np.arange(0, selected.shape[1], 7)
     keys = receipts[shop.KEY].unique().sort().gather(some)
     parts = receipts.filter(pl.col(shop.KEY).is_in(keys.implode())).partition_by(shop.KEY, maintain_order=True)
-    compare(SHOP, shop.QUERIES, selected[:, some], [part.to_dicts() for part in parts])
+    compare(SHOP, shop.QUERIES, selected[:, some], [Receipts(part.to_dicts()) for part in parts])
 
 
 # the stays

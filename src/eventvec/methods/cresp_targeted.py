@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from eventvec import losses
-from eventvec.encoders.at_places import context_at, targets_of
+from eventvec.encoders.at_places import context_at
 from eventvec.encoders.heads import GatedHead, Head, projection_head
 from eventvec.encoders.interface import Encoder
 from eventvec.encoders.points import PointEncoder, points_of
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.methods.declarations import Suggestion
-from eventvec.methods.permuted_covariates import covariate_use
+from eventvec.methods.permuted_covariates import covariate_use, observed
 from eventvec.options import above_zero, at_least
 from eventvec.sequences import Sequences
 from eventvec.views import Process, ShuffledParts, hold_out
@@ -64,9 +64,16 @@ class TargetedContrast(TargetedMethod):
         super().__init__(encoder, views, targets)
         self.temperature, self.projection = temperature, projection
 
-    def loss_of_targets(self, context: Sequences, encoded: Tensor | None = None) -> Tensor:
-        """Return the mean loss over the targets of rows from `hold_out`; `encoded` is that of `context_at`."""
-        query, key = self.predictor(context, encoded), observed(self.encoder, context)  # ĉ, g_obs(y*)
+    def loss_of_targets(self, context: Sequences, encoded: Tensor | None = None, key: Tensor | None = None) -> Tensor:
+        """Return the mean loss over the targets of rows from `hold_out`.
+
+        Args:
+            context: The rows.
+            encoded: That of `context_at`.
+            key: What `observed` returns for the rows, if it is known.
+        """
+        query = self.predictor(context, encoded)  # ĉ
+        key = observed(self.encoder, context) if key is None else key  # g_obs(y*)
         return losses.info_nce(self.project(query).float(), self.project(key).float(), temperature=self.temperature)
 
     def usable(self, x: Sequences) -> Tensor:
@@ -156,12 +163,6 @@ class Prediction(nn.Module):
     def forward(self, x: Sequences, encoded: Tensor | None = None) -> Tensor:
         """Return `(targets, dim)`, one prediction per target, in row order; `encoded` is that of `context_at`."""
         return self.head(*context_at(self.encoder, x, encoded)).float()
-
-
-def observed(encoder: Encoder, context: Sequences) -> Tensor:
-    """Return `(targets, observation_dim)` g_obs(y*), the representation of each target of rows from `hold_out`."""
-    points = points_of(encoder)
-    return points.g_obs(targets_of(points, context), "*")
 
 
 def varied_covariates(points: PointEncoder, rows: Tensor, x: Sequences) -> Tensor:

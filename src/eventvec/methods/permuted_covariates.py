@@ -36,8 +36,8 @@ class Targeted(Protocol):
     def encoder(self) -> Encoder:
         """The encoder of points."""
 
-    def loss_of_targets(self, context: Sequences, encoded: Tensor | None = None) -> Tensor:
-        """Return the mean loss of rows from `hold_out`; `encoded` is that of `context_at`."""
+    def loss_of_targets(self, context: Sequences, encoded: Tensor | None = None, key: Tensor | None = None) -> Tensor:
+        """Return the mean loss of rows from `hold_out`; `encoded` is that of `context_at`, `key` that of `observed`."""
 
 
 @dataclass(frozen=True)
@@ -121,11 +121,18 @@ def covariate_use(method: Targeted, x: Sequences, rng: torch.Generator) -> Covar
             context = hold_out(method.views(x[batch], rng)[0], method.targets)
             other = permuted(context, points_of(method.encoder), method.targets)
             encoded = None if isinstance(method.encoder, PlaceEncoder) else method.encoder(context)
-            losses.append([float(method.loss_of_targets(targets, encoded)) for targets in (context, other)])
+            key = observed(method.encoder, context)  # no y* is moved
+            losses.append([float(method.loss_of_targets(targets, encoded, key)) for targets in (context, other)])
     loss, elsewhere = (sum(values) / len(losses) for values in zip(*losses, strict=True))
     plain = isinstance(vars(method).get("target_head"), PlainHead)
     queries = size * method.targets
     return CovariateUse(loss, elsewhere, contrastive_floor(queries, method.temperature), math.log(queries), plain)
+
+
+def observed(encoder: Encoder, context: Sequences) -> Tensor:
+    """Return `(targets, observation_dim)` g_obs(y*), the representation of each target of rows from `hold_out`."""
+    points = points_of(encoder)
+    return points.g_obs(targets_of(points, context), "*")
 
 
 def permuted(context: Sequences, points: PointEncoder, count: int) -> Sequences:
