@@ -94,7 +94,7 @@ class Chart:
             ConfigError: If matplotlib is not installed.
         """
         matplotlib = need("matplotlib", "viz")
-        figures = need("matplotlib.figure", "viz")
+        figures, backend = need("matplotlib.figure", "viz"), need("matplotlib.backends.backend_svg", "viz")
         with matplotlib.rc_context(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as about a letter that is in no font here, but in one of the browser
             matplotlib.rcdefaults()
@@ -102,7 +102,7 @@ class Chart:
             height = self.height if width == WIDE else 1.2 * self.height  # names on lines have more lines of text
             figure = figures.Figure((width / 72, height / 72), dpi=72, layout="constrained")
             self.draw(figure.subplots())
-            figure.savefig(file := io.StringIO(), format="svg")
+            backend.FigureCanvasSVG(figure).print_svg(file := io.StringIO())  # `savefig` draws the figure twice
         return _element(file.getvalue(), name, escape(self.title))
 
 
