@@ -14,6 +14,8 @@ from eventvec.sequences import Array
 
 BLOCK = 1_000_000
 """The number of weights of a block, so intermediate results take little memory."""
+CACHED, ROWS = 65_536, 32
+"""The number of weights of a block whose intermediate results stay in a CPU's cache, and the rows of one at least."""
 
 
 def replicates(
@@ -26,7 +28,8 @@ def replicates(
     entity is left, is NaN.
     """
     function = {"binary": _binary, "multiclass": _multiclass, "numeric": _numeric}[task]
-    step = max(1, BLOCK // max(len(truth), 1))
+    n = max(len(truth), 1)
+    step = max(1, min(BLOCK // n, max(ROWS, CACHED // n)) if task == "binary" else BLOCK // n)
     parts = []
     with np.errstate(invalid="ignore", divide="ignore"):
         for i in range(0, len(weights), step):
@@ -40,14 +43,16 @@ def _binary(truth: Array, prediction: Array, weights: Array) -> Array:
     order = np.argsort(-prediction, kind="stable")
     descending, positive = prediction[order], truth[order].astype(bool)
     starts = np.flatnonzero(np.append(True, descending[1:] != descending[:-1]))  # of groups of equal predictions
-    weights = weights[:, order].astype(np.float64)
-    positives = np.add.reduceat(np.where(positive, weights, 0), starts, 1)
-    negatives = np.add.reduceat(np.where(positive, 0, weights), starts, 1)
+    weights = weights.take(order, 1).astype(np.float64)
+    positives = weights * positive
+    negatives = weights - positives
+    if len(starts) < len(order):
+        positives, negatives = (np.add.reduceat(part, starts, 1) for part in (positives, negatives))
     positives_above, negatives_above = positives.cumsum(1), negatives.cumsum(1)
     n_positives, n_negatives = positives_above[:, -1], negatives_above[:, -1]
     ordered = (negatives * (positives_above - positives / 2)).sum(1)  # pairs whose positive entity ranks first
     n_above = positives_above + negatives_above
-    precision = np.divide(positives_above, n_above, out=np.zeros_like(n_above), where=n_above > 0)
+    precision = positives_above / np.where(n_above > 0, n_above, 1)
     return np.stack([ordered / (n_positives * n_negatives), (positives * precision).sum(1) / n_positives], 1)
 
 
