@@ -23,9 +23,8 @@ DOCUMENTS = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("
 STUDIES = sorted({*ROOT.glob("experiments/*/README.md"), *ROOT.glob("benchmarks/README.md")})
 SHELLS = ("sh", "bash", "shell", "console")
 WITH_COMMANDS = (
-    *("who", "next", "progress", "value", "words", "experts", "columns", "privacy", "report", "compare-runs"),
-    "snapshots",
-)
+    "who", "next", "progress", "value", "words", "experts", "columns", "privacy", "report", "compare-runs", "snapshots",
+)  # fmt: skip
 """The pages of docs/how-to whose commands run, on the files that their Python writes."""
 PUBLIC = ("eventvec", *(f"eventvec.{name}" for name in ("datasets", "encoders", "losses", "methods", "views")))
 

@@ -99,7 +99,7 @@ def run(command: Callable[[], object]) -> None:
             raise
     if received():
         _clean_up_and_say()
-    gc.freeze()  # the process ends: Python need not look for garbage in all that was imported, which takes a second
+    gc.freeze()  # the process ends: Python need not look for garbage in all that was imported
     raise SystemExit(_state.code)
 
 

@@ -101,7 +101,7 @@ def test_fused_sets_are_stacks_of_the_models_of_both(task):
     sets, y = problem()
     sets = {"embedding": sets["embedding"], "handcrafted": sets["aggregates"]}
     labels = y if task == "binary" else y + np.random.default_rng(0).normal(size=len(y))
-    found = score_features(sets, labels, folds=2, seed=7)
+    evaluation = score_features(sets, labels, folds=2, seed=7)
     again = {"handcrafted": sets["handcrafted"], "again": sets["handcrafted"]}
     for name, parts in (("embedding_handcrafted", sets), ("handcrafted_again", again)):
         expected = []
@@ -127,7 +127,7 @@ def test_fused_sets_are_stacks_of_the_models_of_both(task):
             }
             together = weighted(jobs, results, folds).predict({part: job.test for part, job in jobs.items()})
             expected.append(measure(task, labels[test], together)[0])
-        assert found.basis.get(name, "stacked").main.values == pytest.approx(expected)
+        assert evaluation.basis.get(name, "stacked").main.values == pytest.approx(expected)
     fixed = score_features(sets, labels, folds=2, models=["lightgbm"])
     assert "handcrafted_again" not in {row["features"] for row in fixed.rows}
 

@@ -76,12 +76,12 @@ class Receipts(Rows):
 
     @cached_property
     def visits(self) -> list[Visit]:
-        found: list[Visit] = []
+        visits: list[Visit] = []
         for line in self:
-            if not found or found[-1].time != line["time"]:
-                found.append(Visit(line["time"], []))
-            found[-1].lines.append(line)
-        return found
+            if not visits or visits[-1].time != line["time"]:
+                visits.append(Visit(line["time"], []))
+            visits[-1].lines.append(line)
+        return visits
 
 
 def of(lines: Rows, *products: str) -> Rows:

@@ -160,7 +160,7 @@ class Compressed(nn.Module):
 def leading(products: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return `(k,)` the largest eigenvalues of a symmetric float64 matrix, descending, and `(n, k)` their vectors.
 
-    There are at most `count` of them. Those that are wanted take a quarter of the time of all of them.
+    There are at most `count` of them; the others are not computed.
     """
     from scipy.linalg import eigh  # type: ignore[import-untyped]
 
