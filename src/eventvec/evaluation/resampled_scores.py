@@ -15,7 +15,7 @@ from eventvec.sequences import Array
 BLOCK = 1_000_000
 """The number of weights of a block, so intermediate results take little memory."""
 CACHED, ROWS = 65_536, 32
-"""The number of weights of a block of two classes, whose intermediate results stay in a CPU's cache, and its least rows."""
+"""The number of weights of a block of two classes, which stays in a CPU's cache, and the least number of its rows."""
 
 
 def replicates(
