@@ -45,7 +45,10 @@ lint: $(VENV)/.dev  ## check style, format and types
 wheel: $(VENV)/.dev  ## build and check both archives, and run the wheel and the README's Python in an empty environment
 	$(BIN)/python scripts/check_wheel.py
 
-check: lint test wheel  ## what the continuous integration runs
+# Both run beside each other, on one core for the most part. The archives are made while no test writes into the folder.
+check: $(VENV)/.dev  ## what the continuous integration runs: lint, wheel and test
+	$(MAKE) -j 2 lint wheel
+	$(MAKE) test
 
 slow: $(VENV)/.slow $(FEAST)/.done  ## run the tests that take minutes; those of pages and databases need `make debian`
 	$(BIN)/python -m pytest -m slow

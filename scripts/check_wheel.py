@@ -22,6 +22,7 @@ import tempfile
 import time
 import venv
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -90,18 +91,15 @@ def contents(wheel: Path) -> list[str]:
     return problems
 
 
-def install(programs: Path, *packages: str | Path) -> None:
-    """Install packages, at the versions of development, into the environment whose `bin` folder is given."""
-    pip = (programs / "python", "-m", "pip", "install", "--quiet", "--no-compile", "-c", ROOT / "constraints.txt")
-    run(*pip, *packages, cwd=programs)
-
-
-def empty_environment(folder: Path) -> Path:
-    """Return the `bin` folder of a new environment that has torch at most."""
+def install(wheel: Path, folder: Path) -> Path:
+    """Return the `bin` folder of a new environment with the wheel and what it needs, at the versions of development."""
     venv.create(folder, with_pip=True)
+    programs = folder / "bin"
+    pip = (programs / "python", "-m", "pip", "install", "--quiet", "--no-compile", "-c", ROOT / "constraints.txt")
     if index := os.environ.get("TORCH_INDEX"):
-        install(folder / "bin", "torch", "--index-url", index)
-    return folder / "bin"
+        run(*pip, "torch", "--index-url", index, cwd=programs)
+    run(*pip, wheel, cwd=programs)
+    return programs
 
 
 def use(programs: Path, folder: Path) -> None:
@@ -182,12 +180,14 @@ def main(what: str = "core") -> None:
             raise SystemExit("\n".join(problems))
         for archive in (source, wheel):
             print(f"{archive.name}: {archive.stat().st_size:,} bytes")
-        run_source(source, folder)
-        programs = empty_environment(folder / "empty")
-        install(programs, wheel)
-        use(programs, folder)
-        for page in IN_THE_WHEEL:
-            run_page(page, programs, folder / page.stem)
+        with ThreadPoolExecutor() as side_by_side:
+            installed = side_by_side.submit(install, wheel, folder / "empty")
+            run_source(source, folder)
+            programs = installed.result()
+            use(programs, folder)
+            pages = [side_by_side.submit(run_page, page, programs, folder / page.stem) for page in IN_THE_WHEEL]
+            for page in pages:
+                page.result()
     print("both archives are complete")
     print("the wheel installs, imports and runs, and so do the lines of the README and those of a method of one's own")
 
