@@ -57,7 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     looks(1, 50).write_parquet(path / "new.parquet")
     grid = {"minute": [0, 299, 0, 299], "parameter": ["pulse", "pulse", "pressure", "pressure"]}
     pl.DataFrame(grid).write_parquet(path / "grid.parquet")
-    for method, epochs in (("cnp", 40), ("cresp", 1)):
+    for method, epochs in (("cnp", 15), ("cresp", 1)):
         text = CONFIG.format(path=path / "train.parquet", method=method, epochs=epochs)
         (path / f"{method}.toml").write_text(text)
         answer("fit", path / f"{method}.toml", "--device", "cpu", "--out", path / method)
