@@ -392,12 +392,8 @@ def test_evaluate(
     run, events, z = ev.load(files / "run"), files / "events.parquet", tmp_path / "z.parquet"
     ev.write(z, run.embed(events))
     printed = answer("evaluate", z, labels, "--label", "likes", "--key", "person", "--events", events, *arguments)
-    for embeddings, data in (
-        (run.embed(events), run.read(events)),
-        (ev.read_embeddings(z), ev.read(events, schema=run.schema)),
-    ):
-        evaluation = ev.evaluate(embeddings, data, labels, "likes", key="person", **options)
-        assert printed == json.loads(json.dumps(evaluation.to_dict()))
+    evaluation = ev.evaluate(run.embed(events), run.read(events), labels, "likes", key="person", **options)
+    assert printed == json.loads(json.dumps(evaluation.to_dict()))
     alone = answer("evaluate", z, labels, "--label", "likes", "--key", "person", *arguments)
     evaluation = ev.evaluate(ev.read_embeddings(z), None, labels, "likes", key="person", **options)
     assert alone == json.loads(json.dumps(evaluation.to_dict()))
@@ -428,13 +424,13 @@ def test_evaluate_labels_at_several_times(files: Path, tmp_path: Path, monkeypat
     for split in ((), ("--split-at", "2024-01-12", "--gap", "3d"), ("--split-at", "2024-01-12", "--both-sides")):
         printed = answer(
             "evaluate", z, table, "--label", "likes", "--label", "old", "--label-time", "month", "--weight", "weight",
-            "--events", events, "--models", "logistic_regression", *split,
+            "--events", events, "--models", "logistic_regression", "--folds", 2, *split,
         )  # fmt: skip
         options: dict[str, Any] = {"split_at": "2024-01-12"} if split else {}
         options |= {"gap": "3d"} if "--gap" in split else {"both_sides": True} if split else {}
         evaluation = ev.evaluate(
             python, run.read(events), labels, ["likes", "old"], label_time="month", weight="weight",
-            models=["logistic_regression"], **options,
+            models=["logistic_regression"], folds=2, **options,
         )  # fmt: skip
         assert printed == json.loads(json.dumps(evaluation.to_dict()))
         assert (printed["protocol"], printed["metric"]) == ("date" if split else "cross-validation", "macro_auroc")
