@@ -17,8 +17,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-IMPORTED = ["whole_package", "make", "pytest", "hypothesis", "typer.testing", "torch._dynamo"]
-"""Modules that are imported once for all processes, because they take long."""
+IMPORTED = ["make", "pytest", "hypothesis", "typer.testing", "torch._dynamo", "whole_package"]
+"""Modules that are imported once for all processes, because they take long; the last one freezes them all."""
 
 
 def start(function: Callable[..., None], *arguments: Any) -> ForkServerProcess:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import pkgutil
 
@@ -10,3 +11,5 @@ import eventvec
 for module in pkgutil.walk_packages(eventvec.__path__, "eventvec."):
     if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
+
+gc.freeze()  # a collection in a forked process would copy all of its memory
