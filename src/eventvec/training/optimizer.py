@@ -100,13 +100,16 @@ def frozen(method: Method, freeze: bool) -> Iterator[None]:
 
     Neither its weights nor its running statistics change, and dropout is off. The previous mode is restored afterwards.
     """
+    if not freeze:
+        yield
+        return
     encoder = method.encoder
-    weights = [weight for weight in encoder.parameters() if freeze and weight.requires_grad]
+    weights = [weight for weight in encoder.parameters() if weight.requires_grad]
     training = encoder.training
     try:
         for weight in weights:
             weight.requires_grad_(False)
-        encoder.train(training and not freeze)
+        encoder.eval()
         yield
     finally:
         encoder.train(training)
