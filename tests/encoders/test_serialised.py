@@ -260,6 +260,7 @@ def test_a_step_changes_the_adapters_and_a_run_loads_with_equal_results(tmp_path
     assert torch.equal(encode(loaded.encoder, data.sequences), z)
 
 
+@pytest.mark.slow
 def test_descriptions_retrieve_serialised_histories_that_were_held_out():
     training, test = problem(512, 0), problem(64, 1)
     language = backbones.encoder(test.schema, lora=0, unit=1e12, reads="serialised")

@@ -65,7 +65,7 @@ def test_a_run_killed_by_the_system_resumes_to_the_same_weights(tmp_path: Path) 
     arguments = [
         "fit", "--events", str(tmp_path / "events.parquet"), "--key", "id", "--time", "t", "--categorical", "code",
         "--numeric", "amount", "--epochs", "3", "--seed", "5", "--set", "fit.checkpoint_every=3", "--set",
-        "fit.batch_size=8", "--set", "encoder.dim=16", "--out",
+        "fit.batch_size=8", "--set", "encoder.dim=16", "--set", "fit.beside=[]", "--out",
     ]  # fmt: skip
     assert processes.exit_code(command, [*arguments, str(tmp_path / "whole")], "", 0) == 0
     arguments.append(str(tmp_path / "cut"))

@@ -61,7 +61,7 @@ def test_labels_of_several_times_are_learned_and_predicted_as_of_each(encoder: s
             events(), cutoffs=train, cutoff_column="month", static=train, key="card", time="at", categorical=["what"],
             fitting=ev.Fitting(min_count=1),
         )  # fmt: skip
-        tuned = ev.fit("supervised", data, encoder=encoder, label="y", epochs=12, lr=0.01, seed=1)
+        tuned = ev.fit("supervised", data, encoder=encoder, label="y", epochs=6, lr=0.01, seed=1)
     predicted = pl.DataFrame(ev.predict(tuned, events(), cutoffs=test, cutoff_column="month"))
     joined = predicted.join(test, on=["card", "month"], how="inner")
     assert len(joined) == len(predicted) == len(test)

@@ -259,16 +259,8 @@ def failing(rank: int, other: int, port: int, folder: Path) -> None:
 
     state.Training.step = failing_step
     arguments = ["fit", "--events", str(folder / "events.parquet"), "--key", "card", "--time", "day"]
-    arguments += [
-        "--categorical",
-        "code",
-        "--out",
-        str(folder / "run"),
-        "--set",
-        "fit.batch_size=16",
-        "--device",
-        "cpu",
-    ]
+    arguments += ["--categorical", "code", "--out", str(folder / "run"), "--device", "cpu"]
+    arguments += ["--set", "fit.batch_size=16", "--set", "encoder.dim=8", "--set", "fit.beside=[]"]
     command(rank, arguments, port, folder)
 
 
@@ -306,7 +298,17 @@ def fit_arguments(folder: Path) -> list[str]:
     events().write_parquet(folder / "events.parquet")
     arguments = ["--events", str(folder / "events.parquet"), "--key", "card", "--time", "day", "--categorical", "code"]
     arguments += ["--method", "coles", "--epochs", "2", "--set", "fit.batch_size=16", "--set", "encoder.dim=8"]
-    arguments += ["--device", "cpu", "--store", str(folder / "store"), "--out", str(folder / "two"), "--json"]
+    arguments += [
+        "--set",
+        "fit.beside=[]",
+        "--device",
+        "cpu",
+        "--store",
+        str(folder / "store"),
+        "--out",
+        str(folder / "two"),
+        "--json",
+    ]
     return ["fit", *arguments]
 
 
@@ -315,7 +317,7 @@ def check_trained_by_two(printed: str, folder: Path) -> None:
     assert json.loads(printed)["steps"] == 4
     data = ev.read(folder / "events.parquet", key="card", time="day", categorical=["code"])
     tables = {"method": {"name": "coles"}, "encoder": {"name": "gru", "dim": 8}}
-    ev.fit(tables, data, epochs=2, batch_size=16, out=folder / "one")
+    ev.fit(tables, data, epochs=2, batch_size=16, beside=[], out=folder / "one")
     one, two = weights(folder / "one"), weights(folder / "two")
     assert one.keys() == two.keys()
     for name, values in one.items():
