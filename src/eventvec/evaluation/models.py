@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -107,7 +108,8 @@ def stopped_trees(job: Job, truth: Array) -> tuple[Trees, int]:
 
 def counted_trees(job: Job, rounds: int) -> Trees:
     """Return boosted trees of the same settings as `stopped_trees`, and of a number of trees."""
-    return _boosted(job, replace(job.boosting or EARLY, min_data_in_leaf=_leaf(len(job.y)), rounds=rounds))
+    boosting = replace(job.boosting or EARLY, min_data_in_leaf=_leaf(len(job.y)), rounds=rounds)
+    return _boosted(job, boosting, stays=True)
 
 
 def _leaf(n: int) -> int:
@@ -115,8 +117,11 @@ def _leaf(n: int) -> int:
     return min(50, max(5, n // 20))
 
 
-def _boosted(job: Job, boosting: Boosting, truth: Array | None = None) -> Trees:
-    """Return boosted trees; with the labels of the rows to predict, they stop early on these."""
+def _boosted(job: Job, boosting: Boosting, truth: Array | None = None, stays: bool = False) -> Trees:
+    """Return boosted trees; with the labels of the rows to predict, they stop early on these.
+
+    Trees that stay are freed of what training needed: LightGBM writes them as text and reads them, which takes long.
+    """
     package = need("lightgbm", "eval")
     settings = asdict(boosting)
     rounds = settings.pop("rounds")
@@ -135,10 +140,11 @@ def _boosted(job: Job, boosting: Boosting, truth: Array | None = None) -> Trees:
         "verbosity": -1,
     }
     data = package.Dataset(job.x, job.y, weight=job.weights)
-    if truth is None:
-        return Trees(package.train(parameters, data, rounds), job.num_threads)
-    checked, stop = package.Dataset(job.test, truth, reference=data), package.early_stopping(PATIENCE, verbose=False)
-    return Trees(package.train(parameters, data, rounds, [checked], callbacks=[stop]), job.num_threads)
+    stopping: dict[str, Any] = {}
+    if truth is not None:
+        stopping["valid_sets"] = [package.Dataset(job.test, truth, reference=data)]
+        stopping["callbacks"] = [package.early_stopping(PATIENCE, verbose=False)]
+    return Trees(package.train(parameters, data, rounds, **stopping, keep_training_booster=not stays), job.num_threads)
 
 
 def fit_linear(job: Job) -> Linear:
