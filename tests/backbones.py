@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import copy
 import string
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import torch
@@ -60,6 +63,21 @@ def characters(kind: str):
 
 def encoder(schema: Schema, kind: str = "llama", seed: int = 0, **options: object) -> LanguageEncoder:
     """Return a language encoder on a small backbone, with adapters that are not zero, in evaluation mode."""
+    return _copied((schema, kind, seed, options), lambda: _encoder(schema, kind, seed, options))
+
+
+FIRST: dict[str, nn.Module] = {}
+"""The encoders that were read from a folder, by their arguments."""
+
+
+def _copied(arguments: object, read: Callable[[], Any]) -> Any:
+    """Return a copy of the encoder that was read first for equal arguments, which is faster than reading it again."""
+    if (key := repr(arguments)) not in FIRST:
+        FIRST[key] = read()
+    return copy.deepcopy(FIRST[key])
+
+
+def _encoder(schema: Schema, kind: str, seed: int, options: dict[str, object]) -> LanguageEncoder:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         language = LanguageEncoder(folder(kind), schema, text="code", **options)
@@ -79,4 +97,4 @@ def text_rows(notes: list[list[str]]) -> Sequences:
 
 def text_encoder(seed: int = 0, **options: object) -> TextEncoder:
     """Return a text encoder over the column `note` on a small BERT, in evaluation mode."""
-    return TextEncoder(folder("bert", seed), "note", **options).eval()
+    return _copied((seed, options), lambda: TextEncoder(folder("bert", seed), "note", **options).eval())

@@ -11,7 +11,7 @@ from torch import nn
 import backbones
 import make
 from eventvec.dataset import text_column
-from eventvec.encoders import GRU, EventEncoder, TextEncoder
+from eventvec.encoders import GRU, EventEncoder
 from eventvec.encoders.at_places import CrossAttention, KernelMean
 from eventvec.encoders.points import Numbers, PointEncoder
 from eventvec.encoders.segments import Segmented
@@ -80,7 +80,7 @@ def masked_language() -> tuple[nn.Module, Sequences]:
     notes = text_column(pa.array([f"event {i}" for i in range(len(rows.columns["time"]))]))
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        method = MaskedLanguage(TextEncoder(backbones.folder("bert"), "note"))
+        method = MaskedLanguage(backbones.text_encoder().train())
     return method, Sequences({**rows.columns, "note": notes}, rows.starts, rows.lengths, rows.static)
 
 

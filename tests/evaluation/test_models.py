@@ -20,7 +20,7 @@ def test_boosting_has_the_papers_settings(monkeypatch):
 
     calls = []
     monkeypatch.setattr(
-        lightgbm, "train", lambda parameters, data, rounds: calls.append((parameters, rounds)) or Zeros()
+        lightgbm, "train", lambda parameters, data, rounds, **_: calls.append((parameters, rounds)) or Zeros()
     )
     for task, n in (("binary", 1000), ("multiclass", 1000), ("numeric", 1000), ("binary", 400), ("binary", 40)):
         models.lightgbm(Job(task, 4, np.zeros((n, 1)), np.zeros(n), np.zeros((2, 1)), seed=42))
