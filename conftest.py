@@ -21,6 +21,11 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    """Give back what was frozen, else libraries that count their objects at the end report them as lost."""
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def registered_parts_are_taken_back() -> Iterator[None]:
     """Take back the parts that a test, a document or an example in a docstring registers."""
