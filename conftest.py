@@ -20,6 +20,16 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop() -> Generator[None, object, object]:
+    """Look for no garbage among what was made before the first test, which is most of what there is."""
+    gc.freeze()
+    try:
+        return (yield)
+    finally:
+        gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def registered_parts_are_taken_back() -> Iterator[None]:
     """Take back the parts that a test, a document or an example in a docstring registers."""
