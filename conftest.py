@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 from collections.abc import Generator, Iterator
 
@@ -20,14 +21,11 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtestloop() -> Generator[None, object, object]:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
     """Look for no garbage among what was made before the first test, which is most of what there is."""
     gc.freeze()
-    try:
-        return (yield)
-    finally:
-        gc.unfreeze()
+    atexit.register(gc.unfreeze)  # without it, packages in C++ name all that they have as lost
 
 
 @pytest.fixture(autouse=True)
