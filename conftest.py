@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 from collections.abc import Generator, Iterator
 
@@ -18,12 +19,9 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        atexit.register(gc.unfreeze)  # without it, packages in C++ report all that they have as lost
         gc.enable()
 
-
-def pytest_unconfigure() -> None:
-    """Give back what was frozen, else libraries that count their objects at the end report them as lost."""
-    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

@@ -70,9 +70,9 @@ USES = {
 @pytest.mark.parametrize("use", USES)
 def test_nothing_as_large_as_the_data_is_computed(monkeypatch: pytest.MonkeyPatch, use: str) -> None:
     data = make.dataset(LENGTHS)
-    monkeypatch.setattr(sequences, "BLOCK", ALL // 50)
-    monkeypatch.setattr(revealed_order, "EVENTS", ALL // 50)
-    monkeypatch.setattr(codes, "SAMPLE", ALL // 50)
+    monkeypatch.setattr(sequences, "BLOCK", ALL // 20)
+    monkeypatch.setattr(revealed_order, "EVENTS", ALL // 20)
+    monkeypatch.setattr(codes, "SAMPLE", ALL // 20)
     USES[use](data[:20])  # what is measured once of a machine, such as its speed, has a size of its own
     with Largest() as largest:
         USES[use](data)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import subprocess
+import importlib
+import os
 import sys
+import traceback
 from pathlib import Path
 
 import pytest
 
+import processes
+
 WINDOWS = """
 import os, signal, sys
-import {libraries}
 
-POSIX = {{
+POSIX = {
     os: "fork forkpty getuid geteuid getgid getpgid setsid sysconf uname statvfs chown mkfifo nice posix_spawn "
         "sched_getaffinity getloadavg killpg O_NOFOLLOW O_DIRECTORY O_CLOEXEC pread pwrite register_at_fork",
     signal: "SIGALRM SIGHUP SIGKILL SIGCHLD SIGPIPE SIGUSR1 SIGUSR2 setitimer alarm pthread_sigmask sigwait",
-}}
+}
 for module, names in POSIX.items():
     for name in names.split():
         if hasattr(module, name):
@@ -65,43 +68,44 @@ print(ev.search(ev.read_index("cards.index"), key=3, count=2).rows)
 
 ABSENT = "import fcntl"
 CODES = (EVERY_MODULE, COMMANDS, FILES, ABSENT)
-EACH = """
-import os, sys, traceback
-import {libraries}
-for place, code in enumerate({codes!r}):
-    if not (child := os.fork()):
-        for stream in (sys.stdout, sys.stderr):
-            os.dup2(os.open(f"{{place}}.{{stream.name}}", os.O_WRONLY | os.O_CREAT), stream.fileno())
-        os.mkdir(f"{{place}}")
-        os.chdir(f"{{place}}")
-        end = os._exit
-        try:
-            exec(code, {{}})
-        except BaseException:
-            traceback.print_exc()
-        else:
-            print("whole")
-        sys.stdout.flush()
-        end(0)
-    os.waitpid(child, 0)
-"""
-"""Programs in processes of their own, which need not import the libraries again."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with what each program printed where this system looks like Windows, and with its files."""
     folder = tmp_path_factory.mktemp("windows")
-    codes = [WINDOWS.format(libraries=", ".join(LIBRARIES)) + code for code in CODES]
-    program = EACH.format(libraries=", ".join(LIBRARIES), codes=codes)
-    subprocess.run([sys.executable, "-c", program], cwd=folder, check=True)
+    assert processes.exit_code(run_each, folder) == 0
     return folder
+
+
+def run_each(folder: Path) -> None:
+    """Run the programs in processes of their own, which need not import the libraries again, but import eventvec."""
+    for name in LIBRARIES:
+        importlib.import_module(name)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "eventvec"]:
+        del sys.modules[name]
+    for place, code in enumerate(CODES):
+        child, end = os.fork(), os._exit
+        if not child:
+            for stream in ("stdout", "stderr"):
+                text = open(folder / f"{place}.{stream}", "w")  # noqa: SIM115 (until the process ends)
+                os.dup2(text.fileno(), getattr(sys, stream).fileno())
+            (folder / str(place)).mkdir()
+            os.chdir(folder / str(place))
+            try:
+                exec(WINDOWS + code, {})
+            except BaseException:
+                traceback.print_exc()
+            else:
+                print("whole", flush=True)  # noqa: T201
+            end(0)
+        os.waitpid(child, 0)
 
 
 def printed(folder: Path, code: str) -> str:
     """Return what a program printed, which has come to its end."""
     place = CODES.index(code)
-    out, error = ((folder / f"{place}.<{name}>").read_text() for name in ("stdout", "stderr"))
+    out, error = ((folder / f"{place}.{name}").read_text() for name in ("stdout", "stderr"))
     assert out.endswith("whole\n"), error
     return out
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +22,7 @@ from typer.testing import CliRunner
 import eventvec as ev
 import processes
 from eventvec.cli import app
-from eventvec.engines import local_engine, shards
+from eventvec.engines import shards
 from eventvec.engines.event_parts import chunks_of, parts_of, shards_of
 from eventvec.engines.job import EngineOptions
 from eventvec.engines.shard_worker import score
@@ -387,30 +386,6 @@ def test_a_full_disk_is_one_sentence_and_nothing_is_half_written(place: Path, tm
         assert not list(output.rglob("*draft*"))
         ev.embed_shards(place / "run", place / "events", output, shards=SHARDS, workers=2)
         assert digests(output) == digests(place / "z")
-
-
-def test_an_interrupted_job_leaves_no_draft_of_the_processes_that_it_ended(place: Path, tmp_path: Path):
-    def interrupt(done: int, total: int) -> None:
-        (tmp_path / "z" / f".shard-{total + 1:05d}.parquet.k3j2h1.draft").touch()
-        raise KeyboardInterrupt
-
-    call = place / "run", place / "events", tmp_path / "z"
-    with pytest.raises(KeyboardInterrupt):
-        ev.embed_shards(*call, shards=SHARDS, workers=2, progress=interrupt)
-    assert not list((tmp_path / "z").rglob(".*"))
-    ev.embed_shards(*call, shards=SHARDS, workers=2)
-    assert digests(tmp_path / "z") == digests(place / "z")
-
-
-def test_workers_leave_ctrl_c_to_the_process_that_started_them():
-    blocked = partial(signal.pthread_sigmask, signal.SIG_BLOCK, [])
-    assert list(local_engine._side_by_side({1: blocked}, 2)) == [{signal.SIGINT}]
-    assert signal.SIGINT not in blocked()
-
-
-def test_processes_that_die_again_and_again_end_the_job():
-    with pytest.raises(ev.DataError, match="processes of the engine died 3 times, one after the other"):
-        list(local_engine._side_by_side({1: partial(signal.raise_signal, signal.SIGKILL)}, 2))
 
 
 def test_lists_are_exploded_although_no_element_is_a_feature(tmp_path: Path):

@@ -51,10 +51,12 @@ def later(moment_: int, length: str, zone: str) -> int:
     return moment(month_later(time, number) if unit == "mo" else time + timedelta(days=number), zone)
 
 
+HOURS = [datetime(2023, 1, 1) + timedelta(hours=hour) for hour in range(24 * 366 * 3)]
+
+
 @cache
 def calendar_times(every: str, zone: str) -> list[int]:
     """Return the snapshots of 2023 to 2025, found by a look at every hour."""
-    hours = [datetime(2023, 1, 1) + timedelta(hours=hour) for hour in range(24 * 366 * 3)]
     tests: dict[str, Callable[[datetime], bool]] = {
         "1mo": lambda t: t.day == 1 and t.hour == 0,
         "3mo": lambda t: t.day == 1 and t.hour == 0 and t.month in (1, 4, 7, 10),
@@ -63,7 +65,7 @@ def calendar_times(every: str, zone: str) -> list[int]:
         "1d": lambda t: t.hour == 0,
         "12h": lambda t: t.hour % 12 == 0,
     }
-    return [moment(hour, zone) for hour in hours if tests[every](hour)]
+    return [moment(hour, zone) for hour in HOURS if tests[every](hour)]
 
 
 def truth(
@@ -76,8 +78,10 @@ def truth(
 ) -> tuple[list[tuple[Any, Any, Any]], int]:
     """Return the rows of labels, and the number of censored snapshots."""
     rows, censored = [], 0
-    for card in sorted(set(events["card"])):
-        history = events.filter(pl.col("card") == card).select("at", "shop", "paid").rows()
+    histories: dict[Any, list[tuple[Any, Any, Any]]] = {}
+    for card, *event in events.select("card", "at", "shop", "paid").rows():
+        histories.setdefault(card, []).append(tuple(event))
+    for card, history in sorted(histories.items()):
         first = min(at for at, _, _ in history)
         for time in grid:
             if not first < time <= observed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from eventvec.errors import DataError
 from eventvec.tables import read_table
 from eventvec.tables.addresses import address_of
 from eventvec.tables.duckdb_queries import check_query
-from eventvec.tables.duckdb_tables import _opened
+from eventvec.tables.duckdb_tables import SETTINGS, _opened
 
 PLANTED = "planted-text-of-a-file"
 
@@ -35,6 +36,26 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         connection.execute("create macro plus(x) as x + 1; create macro abs(x) as x + 1; create sequence numbers")
         connection.execute("create macro files() as table select * from glob('*')")
     return template
+
+
+@pytest.fixture(scope="module")
+def opened(template: Path) -> Iterator[Path]:
+    """Return the folder while its database is open, so that DuckDB need not start again for each query."""
+    with duckdb.connect(str(template / "d.db"), read_only=True, config=SETTINGS):
+        yield template
+
+
+@pytest.fixture
+def unchanged(opened: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return the folder, which is the current one, and whose files a test does not change."""
+    before = contents(opened)
+    monkeypatch.chdir(opened)
+    yield opened
+    assert contents(opened) == before
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
 @pytest.fixture
@@ -62,7 +83,8 @@ ACCEPTED = (
 
 
 @pytest.mark.parametrize("query", ACCEPTED)
-def test_a_select_from_tables_and_views_is_accepted(folder: Path, query: str) -> None:
+@pytest.mark.usefixtures("unchanged")
+def test_a_select_from_tables_and_views_is_accepted(query: str) -> None:
     assert len(read_table(f"duckdb://d.db#{query}")) > 0
 
 
@@ -123,16 +145,16 @@ REFUSED = (
 
 
 @pytest.mark.parametrize("query", REFUSED)
-def test_everything_else_is_refused_and_nothing_is_written(folder: Path, query: str) -> None:
-    before = sorted(folder.iterdir())
+@pytest.mark.usefixtures("unchanged")
+def test_everything_else_is_refused_and_nothing_is_written(query: str) -> None:
     with pytest.raises(DataError) as refusal:
         read_table(f"duckdb://d.db#{query}")
     assert PLANTED not in str(refusal.value)
-    assert sorted(folder.iterdir()) == before
 
 
 @pytest.mark.parametrize("table", ["secret.csv", '"secret.csv"', '"https://example.com/a.csv"', "sqlite_master"])
-def test_the_name_of_a_table_is_not_that_of_a_file(folder: Path, table: str) -> None:
+@pytest.mark.usefixtures("unchanged")
+def test_the_name_of_a_table_is_not_that_of_a_file(table: str) -> None:
     with pytest.raises(DataError, match=r"Table with name .* does not exist; .*accepted: .*events"):
         read_table(f"duckdb://d.db#{table}")
     assert len(read_table("duckdb://d.db#OLD.Events")) == 1

@@ -70,16 +70,15 @@ def write_database(
     WRITERS[address.kind](address, Rows(table, comment, keys, merge, check))
 
 
-def stored_rows(address: Address) -> tuple[dict[str, Any], pa.Table]:
-    """Return the metadata and the rows of a table that `write_database` wrote, its vectors as lists of one length."""
-    described = metadata_of(address)[1]
+def stored_rows(address: Address, described: Mapping[str, Any] | None) -> pa.Table:
+    """Return the rows of a table that `write_database` wrote, with these metadata; vectors are lists of one length."""
     if described is None:
         raise TypeError("eventvec did not write the table")
     opened = open_database(address, described.get("key"))
     table = opened.load(list(opened.types))
     kind = opened.types.get("embedding")
     if kind is None or not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
-        return described, table
+        return table
     place = table.column_names.index("embedding")
     vectors = table.column(place).combine_chunks()
     lengths = pc.unique(pc.list_value_length(vectors)).to_pylist()
@@ -89,7 +88,7 @@ def stored_rows(address: Address) -> tuple[dict[str, Any], pa.Table]:
     if values.null_count:
         raise ValueError("numbers of vectors are missing")
     fixed = pa.FixedSizeListArray.from_arrays(values, lengths[0])
-    return described, table.set_column(place, "embedding", fixed)
+    return table.set_column(place, "embedding", fixed)
 
 
 def refuse_foreign(address: Address, metadata: Mapping[str, Any] | None) -> None:

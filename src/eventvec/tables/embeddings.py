@@ -314,10 +314,11 @@ def read_embeddings(path: str | Path) -> Embeddings:
     name = str(file) if address is None else address.label
     what = "file" if address is None else "table"
     remedy = f"give a {what} that `eventvec embed` or `eventvec.write` wrote"
-    if not file.is_file() if address is None else not metadata_of(address)[0]:
+    exists, noted = (file.is_file(), None) if address is None else metadata_of(address)
+    if not exists:
         raise CheckpointError(f"{name} does not exist; {remedy}")
     try:
-        described, table = _stored(file) if address is None else stored_rows(address)
+        described, table = _stored(file) if address is None else (noted or {}, stored_rows(address, noted))
         key, schema = described.pop("key"), Schema.from_json(json.dumps(described.pop("schema")), name)
         moment = described.pop("moment", None)
         columns = {name: table.column(name).combine_chunks() for name in table.column_names}
