@@ -112,7 +112,7 @@ def _contestants(problem: Problem, small: bool) -> dict[str, Callable[[], Array]
 
     def vector() -> tuple[Array, Array]:
         learned = problem.train if problem.learned is None else problem.learned
-        run = ev.fit("coles", learned, time_budget=0.5 if small else LONGEST_TRAINING)
+        run = ev.fit("coles", learned, time_budget=0.2 if small else LONGEST_TRAINING)
         return tuple(ev.embed(run.encoder, part).values for part in parts)  # type: ignore[return-value]
 
     return {
