@@ -80,7 +80,7 @@ class WordHistories:
         """Return `(n, 430)` sparse, the words of notes, given `(n, 30)` whether each concept has begun."""
         signs = begun ^ (rng.random(begun.shape) < FLIP)
         background = rng.random((len(begun), BACKGROUND)) < self.frequency
-        return sparse.csr_matrix(np.concatenate([signs, background], 1), dtype=float)
+        return sparse.csr_matrix(np.concatenate([signs, background], 1)).astype(float)
 
     def notes(self, rng: np.random.Generator) -> WordNotes:
         """Return all notes of the entities with labels."""
