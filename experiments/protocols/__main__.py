@@ -35,7 +35,7 @@ LONGEST_TRAINING = 60
 """The seconds that CoLES trains on the events of the training part."""
 BUDGET = 3600
 """The seconds after which the predictor begins no further family, more than it needs."""
-SMALL = 60
+SMALL = 40
 """The number of rows of each part in the small mode."""
 
 
