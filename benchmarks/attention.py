@@ -63,9 +63,9 @@ def rows(small: bool) -> list[Row]:
     table: list[Row] = []
     for training in (True, False):
         for dim in (32,) if small else (64, 128):
-            case = Case(dim, 16 if small else 128, training)
+            case = Case(dim, 8 if small else 128, training)
             functions = {"padded": case.padded, "groups": case.by_groups, "ours": case.ours}
-            seconds = alternate(functions, 2 if small else 5)
+            seconds = alternate(functions, 1 if small else 5)
             row: Row = {"what": "training" if training else "embedding", "dim": dim}
             for name in ("padded", "groups"):
                 middle, least, most = ratio(seconds[name], seconds["ours"])

@@ -106,13 +106,13 @@ def measured(functions: dict[str, Callable[[dict[str, Any]], object]], events: l
 def pushes(small: bool) -> list[Row]:
     """Return the time of a push beside the loop, and the events a second of micro-batches."""
     frame, data = ev.datasets.flights_frames()[0].sort("time"), ev.datasets.flights()[0]
-    dim, before, count = (32, 500, 40) if small else (256, 3000, 1000)
+    dim, before, count = (32, 200, 20) if small else (256, 3000, 1000)
     rows = frame.head(before + 4 * MICRO_BATCH + 2 * count).to_dicts()
     known, events, warm = rows[:before], rows[before : before + count], rows[before + count : before + 2 * count]
     folder = Path(tempfile.mkdtemp(dir=".", prefix=".one-entity-"))  # on a disk, which temporary folders may not be
     try:
         loops = [Loop(folder / f"{mode}.db", frame, dim, mode) for mode in ("FULL", "NORMAL")]
-        some = data[: 60 if small else 400]
+        some = data[: 20 if small else 400]
         runs = {"GRU": trained(some, dim, beside=[]), "GRU and the default parts": trained(some, dim)}
         sessions: dict[str, StateSession] = {}
         for name, run in runs.items():
@@ -218,7 +218,7 @@ def requests(small: bool) -> list[Row]:
     events = frame.head(4 * count).to_dicts()
     folder = Path(tempfile.mkdtemp(dir=".", prefix=".one-entity-"))
     try:
-        run = trained(data[: 60 if small else 400], dim, beside=[], out=folder / "run")
+        run = trained(data[: 20 if small else 400], dim, beside=[], out=folder / "run")
         with (
             ev.open_state(run, folder / "session.db") as session,
             serving(folder / "run", folder / "server.db") as port,

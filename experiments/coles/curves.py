@@ -129,7 +129,7 @@ def _training_part(study: Study) -> tuple[Array, Array]:
 
 def _boosted(study: Study, features: Array) -> Array:
     """Return the predictions of the test set by boosted trees that learn from all other labels."""
-    settings = None if study.small else study.config["data"].get("boosting")
+    settings = "small" if study.small else study.config["data"].get("boosting")
     train, y = _training_part(study)
     task, classes = study.split.target.task, len(study.split.target.classes)
     boosting = lightgbm_settings(settings) if settings else None

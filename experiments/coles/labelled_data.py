@@ -18,7 +18,7 @@ from experiments import data as private
 from experiments.coles.generated import GENERATED
 from experiments.protocol import PaperSplit, paper_split
 
-SMALL_ENTITIES = 240
+SMALL_ENTITIES = 120
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Labelled:
 
 
 def load(settings: config.Table, small: bool) -> Labelled:
-    """Return a data set as its configuration names it; a small one has 240 labelled entities.
+    """Return a data set as its configuration names it; a small one has 120 labelled entities.
 
     Args:
         settings: The table `[data]`: `name`, `label`, and perhaps `sets`, `labelled`, the set whose labels are used

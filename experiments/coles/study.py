@@ -40,7 +40,7 @@ from experiments.command_line import Row
 from experiments.jobs import side_by_side
 from experiments.protocol import PaperResult, PaperSplit, Trainer, paper_protocol
 
-SMALL: Table = {"encoder": {"dim": 8}, "fit": {"epochs": 1, "batch_size": 64}}
+SMALL: Table = {"encoder": {"dim": 8}, "fit": {"epochs": 1, "batch_size": 32}}
 SMALL_TRANSFORMER: Table = {**SMALL["encoder"], "layers": 1, "heads": 2, "longest": 50}
 SUPERVISED, TUNED, CONTROL = "supervised", ", fine-tuned", "untrained, fine-tuned"
 """Networks that learn from labels: from scratch, from the encoder of an arm, and as the latter with random weights."""
@@ -58,7 +58,7 @@ class Study:
 
     @staticmethod
     def of(name: str, keep: Path, small: bool) -> Study:
-        """Return the study of a data set that has a configuration; a small one has 240 labelled entities."""
+        """Return the study of a data set that has a configuration; a small one has 120 labelled entities."""
         settings = arms.read(name)
         return Study(name, settings, load(settings["data"], small), keep / (f"{name}-small" if small else name), small)
 

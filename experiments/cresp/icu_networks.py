@@ -31,7 +31,7 @@ from experiments.cresp import icu_deaths, icu_stays
 from experiments.cresp.icu_stays import FEWEST, Array, Task
 
 SEED = 0  # of stays, tasks and bootstraps
-STAYS, SMALL_STAYS = (3000, 700, 1500), (24, 14, 14)
+STAYS, SMALL_STAYS = (3000, 700, 1500), (16, 14, 14)
 UNTRAINED = "untrained"
 EPOCHS, WARMUP = 40, 100
 

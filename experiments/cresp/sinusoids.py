@@ -66,7 +66,7 @@ def errors_of(name: str, noise: float, views: int, seed: int, small: bool) -> tu
         seed: Of the functions, the network and its training; the test functions are others for each seed.
         small: Whether to do a fraction of the work.
     """
-    size, tested, epochs, steps = (256, 100, 1, 20) if small else (5000, 1000, 60, STEPS)
+    size, tested, epochs, steps = (128, 50, 1, 10) if small else (5000, 1000, 60, STEPS)
     training, test = sinusoids(size, 2 * seed), sinusoids(tested, 2 * seed + 1)
     torch.manual_seed(seed)
     method = _method(name, noise, views)

@@ -179,11 +179,11 @@ def epochs(batch: int) -> int:
 
 
 def build(arm: Arm, small: bool = False) -> Any:
-    """Return the method of an arm, untrained; if `small`, ResNet-18 has four channels in its first stage."""
+    """Return the method of an arm, untrained; if `small`, ResNet-18 has two channels in its first stage."""
     torch.manual_seed(arm.seed)
     pictures = arm.looks == "pictures"
     if arm.network == "resnet18":
-        points = PointEncoder(ResNet18(width=4 if small else 64))
+        points = PointEncoder(ResNet18(width=2 if small else 64))
     else:
         points = PointEncoder(Images(dim=WIDTH) if pictures else Numbers(4, width=WIDTH))
     views = Snooker(count=1, length=LOOKS + 1, observations=arm.looks)

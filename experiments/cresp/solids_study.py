@@ -63,14 +63,14 @@ class Size:
 
 
 SMALL = Size(
-    per_class=5,
+    per_class=3,
     epochs=1,
     strengths=(1.0,),
     more_views=(),
     fractions=(),
     test_views=(2,),
     supervised_steps=2,
-    penalties=PENALTIES[:2],
+    penalties=PENALTIES[:1],
 )
 
 

@@ -205,7 +205,7 @@ def _hapt(features: str, choosing: bool, small: bool) -> _Parts:
     if choosing:
         labels = labels.filter(~pl.col("test")).with_columns(test=pl.col("user").is_in(held_out))
     if small:
-        labels = labels.filter(pl.col("window") % 80 == 0)
+        labels = labels.filter(pl.col("window") % 160 == 0)
     entities = labels.select("window", pl.col("activity").alias(LABEL), unit="user", test="test")
     events = events.join(entities, on="window", how="semi", maintain_order="left")
     return _Parts("multiclass", events, entities, _motion_features(events, features))
@@ -229,7 +229,7 @@ def _electric_devices(features: str, choosing: bool, small: bool) -> _Parts:
     table = pl.read_parquet(data_file("ucr/ElectricDevices.parquet", "https://www.timeseriesclassification.com"))
     table = table.with_row_index("series").with_columns(pl.col("series").cast(pl.Int64))
     if small:
-        table = table.filter(pl.col("series") % 61 == 0)
+        table = table.filter(pl.col("series") % 122 == 0)
     if choosing:
         table = table.filter(split="train").with_columns(
             split=pl.when(pl.col("series") % CHOOSING_SHARE == 0).then(pl.lit("test")).otherwise("split")
@@ -255,7 +255,7 @@ def _icu(features: str, choosing: bool, small: bool) -> _Parts:
     order = np.random.default_rng(0).permutation(len(keys))
     held_out, others = np.split(order, [len(keys) // TEST_SHARE])
     if small:
-        held_out, others = held_out[:80], others[:160]
+        held_out, others = held_out[:40], others[:80]
     if choosing:
         held_out, others = np.split(others, [len(others) // CHOOSING_SHARE])
     of_test = np.isin(np.arange(len(keys)), held_out)

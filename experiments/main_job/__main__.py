@@ -32,7 +32,7 @@ def churn(small: bool) -> list[Row]:
         ("both", "logistic_regression"): 0.718, ("both", "lightgbm"): 0.729,
     }  # fmt: skip
     name = "online_retail, churn"
-    return _coles(name, data[:200] if small else data, labels, "churn", 30, reference, small)
+    return _coles(name, data[:80] if small else data, labels, "churn", 30, reference, small)
 
 
 def death(small: bool) -> list[Row]:
@@ -44,7 +44,7 @@ def death(small: bool) -> list[Row]:
         ("both", "logistic_regression"): 0.837, ("both", "lightgbm"): 0.843,
     }  # fmt: skip
     name, labels = "physionet2012 a, death", labels.filter(pl.col("set") == "a")
-    return _coles(name, data[:160] if small else data, labels, "In-hospital_death", 10, reference, small)
+    return _coles(name, data[:80] if small else data, labels, "In-hospital_death", 10, reference, small)
 
 
 def flights(small: bool) -> list[Row]:
@@ -56,7 +56,7 @@ def flights(small: bool) -> list[Row]:
         ("both", "logistic_regression"): 0.913, ("both", "lightgbm"): 0.929,
     }  # fmt: skip
     name, labels = "flights, built in 2002 or later", labels.filter(pl.col("flights") >= FEWEST_FLIGHTS)
-    return _coles(name, data[:160] if small else data, labels, "built_2002", 20, reference, small)
+    return _coles(name, data[:80] if small else data, labels, "built_2002", 20, reference, small)
 
 
 def order(small: bool) -> list[Row]:

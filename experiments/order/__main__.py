@@ -100,7 +100,7 @@ def foreseen(small: bool) -> list[Row]:
             of_encoders = encoder_scores(name, few, ("OCP",), **(SMALL_ENCODERS if small else {}))
             rows.append({"data": name, "OCP for": "encoders", **order, **_lead(of_encoders, "OCP", "from scratch")})
     leads = number_of_pairs.leads(small, few[0])
-    histories = number_of_pairs.made_histories(100 if small else number_of_pairs.UNLABELLED)
+    histories = number_of_pairs.made_histories(50 if small else number_of_pairs.UNLABELLED)
     rows.append({
         "data": "made notes", "OCP for": "features", **_order(histories, 1),
         "ahead": leads.mean, "p": float(ttest_1samp(leads.values, 0).pvalue),

@@ -98,7 +98,7 @@ def figure2(small: bool, by: Literal["error", "loss"]) -> list[Row]:
     for number in DISTRIBUTIONS:
         for m in SIZES[:3] if small else SIZES:
             rng = torch.Generator().manual_seed(SEED + 100_000 * number + m)  # makes cells independent of one another
-            parts = list(_recovered(number, m, 5 if small else REPEATS, by, rng))
+            parts = list(_recovered(number, m, 3 if small else REPEATS, by, rng))
             for method in SAMPLERS:
                 rows.append(_row(number, method, m, torch.cat([part[method] for part in parts]), by))
             print(f"distribution {number}, {m} pairs: {time.perf_counter() - start:.0f} s", file=sys.stderr)

@@ -35,7 +35,7 @@ LONGEST_TRAINING = 60
 """The seconds that CoLES trains on the events of the training part."""
 BUDGET = 3600
 """The seconds after which the predictor begins no further family, more than it needs."""
-SMALL = 60
+SMALL = 40
 """The number of rows of each part in the small mode."""
 
 
@@ -112,7 +112,7 @@ def _contestants(problem: Problem, small: bool) -> dict[str, Callable[[], Array]
 
     def vector() -> tuple[Array, Array]:
         learned = problem.train if problem.learned is None else problem.learned
-        run = ev.fit("coles", learned, time_budget=0.5 if small else LONGEST_TRAINING)
+        run = ev.fit("coles", learned, time_budget=0.2 if small else LONGEST_TRAINING)
         return tuple(ev.embed(run.encoder, part).values for part in parts)  # type: ignore[return-value]
 
     return {

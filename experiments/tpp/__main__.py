@@ -46,12 +46,12 @@ BAGS = ("bag of words", "bag of type names")
 
 def describe(small: bool, keep: Path) -> list[Row]:
     """The three benchmarks: how many histories each description fits, and what readers without training find by it."""
-    return [row for name in SETS for row in described(benchmark(name, sequences=60 if small else SEQUENCES))]
+    return [row for name in SETS for row in described(benchmark(name, sequences=30 if small else SEQUENCES))]
 
 
 def table3(small: bool, keep: Path) -> list[Row]:
     """Tables 3 and 4: what can be computed of the quality of descriptions without a judge, and the judges' scores."""
-    return [row for name in SETS for row in quality(benchmark(name, sequences=60 if small else SEQUENCES))]
+    return [row for name in SETS for row in quality(benchmark(name, sequences=30 if small else SEQUENCES))]
 
 
 def described(data: Benchmark) -> list[Row]:

@@ -109,7 +109,8 @@ def problem(name: str, small: bool) -> Benchmark:
         if folder.name != MIXED:
             return read_benchmark(folder)
         return mixed([read_benchmark(folder.parent / each) for each in FOLDERS[:-1]])
-    sequences, longest = (40, 8) if small else (SEQUENCES, LONGEST)
+    few = 40 if name == MIXED else 30  # so that the test part of the mixture has more than one history
+    sequences, longest = (few, 8) if small else (SEQUENCES, LONGEST)
     if name != MIXED:
         data = benchmark(name.removesuffix(MORE), sequences=sequences, longest=longest)
         return with_more_pairs(data, 2 * sequences if small else sys.maxsize) if name.endswith(MORE) else data

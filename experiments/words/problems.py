@@ -12,7 +12,7 @@ from experiments.tpp.parameter_names import PARAMETER_NAMES
 from experiments.words import shop, stays
 from experiments.words.queries import Array, Query, relevant
 
-ONE_IN = 16
+ONE_IN = 32
 """One history of this many is in the small mode."""
 
 

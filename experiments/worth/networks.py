@@ -57,7 +57,7 @@ def predictor(network: bool) -> Arm:
 
     def arm(train: ev.Dataset, y: Array, test: ev.Dataset, seed: int, small: bool) -> Predicted:
         model = ev.EventClassifier(
-            network=network, budget=1.0 if small else BUDGET, random_state=seed, progress=False
+            network=network, budget=0.3 if small else BUDGET, random_state=seed, progress=False
         ).fit(train, y)
         adds = {row["family"]: str(row["adds"]) if row["used"] else "dropped" for row in model.adds}
         facts = {"adds": adds.get("network", ""), "all": adds, "models": model.explain().tables["models"]}

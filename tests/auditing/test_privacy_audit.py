@@ -155,11 +155,11 @@ def test_guessing_knows_the_classes_of_the_audited_people_only() -> None:
 def test_columns_share_one_false_alarm_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     run, table = run_of(habits=True)
     rng = np.random.default_rng(9)
-    coins = {f"coin{i}": rng.random(160) < 0.5 for i in range(4)}
+    coins = {f"coin{i}": rng.random(160) < 0.5 for i in range(2)}
     audit = ev.audit(run, table, pl.DataFrame({"card": np.arange(160), **coins}), models=FAST)
     alone = ev.audit(run, table, pl.DataFrame({"card": np.arange(160), "coin0": coins["coin0"]}), models=FAST)
     widths = [each.rows[0]["score"].half_width for each in (audit, alone)]
-    assert widths[0] / widths[1] == pytest.approx(quantile(0.05 / 4) / quantile(0.05))
+    assert widths[0] / widths[1] == pytest.approx(quantile(0.05 / 2) / quantile(0.05))
     assert "yes" not in found(audit, "attribute").values()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +13,16 @@ from benchmarks import gpu, recurrent
 from processes import program
 
 
-def test_the_tables_run_on_a_cpu() -> None:
+@pytest.mark.parametrize("table", [table for table in gpu.TABLES if table != "tests"])
+def test_each_table_runs_on_a_cpu(table: str, small: Callable[..., list[dict[str, Any]]]) -> None:
+    rows = small("gpu", "--device", "cpu", "--only", table)
+    assert {row["table"] for row in rows} == {table}
+    assert all(row["ratio"] > 0 and row["ours, ms"] > 0 for row in rows)
+
+
+@pytest.mark.slow
+def test_the_command_prints_every_table() -> None:
+    """The table `tests` starts pytest in one more process."""
     done = program("benchmarks.gpu", "--small", "--json", "--device", "cpu")
     assert done.code == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]

@@ -8,6 +8,6 @@ from typing import Any
 
 def test_searches_by_words_run_small(small: Callable[..., list[dict[str, Any]]]) -> None:
     (row,) = small("words")
-    assert row["histories"] == 5
+    assert row["histories"] == 3
     assert row["distinct"] < row["sentences"]
     assert row["ms a query"] <= row["slowest"]

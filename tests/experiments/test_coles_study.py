@@ -168,7 +168,7 @@ def test_the_schema_is_fitted_to_the_entities_outside_the_test_set() -> None:
 def test_the_test_entities_do_not_change_the_schema_of_a_study(name: str, tmp_path: Path) -> None:
     study = Study.of(name, tmp_path, small=True)
     unseen = torch.from_numpy(study.split.test)
-    assert len(unseen) == 60
+    assert len(unseen) == 30
     assert study.data.schema == refitted(study.data, study.split.seen).schema
 
 

@@ -81,7 +81,7 @@ def test_a_row_counts_clear_draws_and_the_picture_has_three_panels(monkeypatch: 
 
     monkeypatch.setattr(study, "draw_scores", lambda seed, sizes, fractions, **_: drawn(1 - seed, sizes, fractions))
     rows = study.pairs(True)
-    assert [(row["pairs"], row["fraction"]) for row in rows] == [(1000, 1 / 16), (2000, 1 / 16)]
+    assert [(row["pairs"], row["fraction"]) for row in rows] == [(300, 1 / 16), (600, 1 / 16)]
     row = study._row([drawn(sign, (1000,), (1,)) for sign in (1, 1, -1)], 1000, 1)
     assert (row["draws ahead"], row["draws behind"], row["words found"]) == (2, 1, 9.0)
     assert row["OCP - all"] == pytest.approx(folds.mean() / 3)

@@ -88,7 +88,7 @@ def test_resnet_gives_its_width_to_all_else() -> None:
     for name in ("cresp", "metacde", "supervised"):
         method = snooker_networks.build(Arm(name, "pictures", 0, 64, network="resnet18"), small=True)
         assert isinstance(method.encoder.events.observation, ResNet18)
-        assert method.encoder.dim == 8 * 4
+        assert method.encoder.dim == 8 * 2
 
 
 def test_the_supervised_loss_is_the_cross_entropy_of_the_overlap_at_the_held_out_look() -> None:

@@ -156,15 +156,14 @@ def test_benchmarks_have_their_counts_and_true_descriptions_and_planted_sentence
 ) -> None:
     table = SETS[name][0]()
     assert (table[KEY].n_unique(), len(table), table["type_text"].n_unique()) == (sequences, events, types)
-    for seed in (0, 1):
-        data = benchmark(name, seed)
-        lengths = data.events.group_by(KEY).len()["len"]
-        assert (len(data), [len(rows) for rows in split(len(data))]) == (drawn, parts)
-        assert lengths.min() >= benchmarks.SHORTEST  # type: ignore[operator]
-        assert lengths.max() <= benchmarks.LONGEST  # type: ignore[operator]
-        assert isinstance(data.events, pl.DataFrame)
-        assert len(set(data.descriptions)) >= 0.99 * len(data)
-        check_descriptions([(history.names, history.times) for history in data.histories()], data.descriptions)
+    data = benchmark(name)
+    lengths = data.events.group_by(KEY).len()["len"]
+    assert (len(data), [len(rows) for rows in split(len(data))]) == (drawn, parts)
+    assert lengths.min() >= benchmarks.SHORTEST  # type: ignore[operator]
+    assert lengths.max() <= benchmarks.LONGEST  # type: ignore[operator]
+    assert isinstance(data.events, pl.DataFrame)
+    assert len(set(data.descriptions)) >= 0.99 * len(data)
+    check_descriptions([(history.names, history.times) for history in data.histories()], data.descriptions)
 
 
 @pytest.mark.parametrize(

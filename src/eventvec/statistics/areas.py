@@ -53,7 +53,8 @@ def of_matches(similarity: Array) -> Estimate:
     n, projection = len(similarity), projections(similarity)
     places = (rankdata(similarity, axis=1) - 1) / (n - 1)  # of each number in its row, from 0 to 1
     rng = np.random.default_rng(0)
-    random = [places[np.arange(n), rng.permutation(n)].mean() for _ in range(PERMUTATIONS)]
+    matches = np.stack([rng.permutation(n) for _ in range(PERMUTATIONS)])
+    random = places[np.arange(n), matches].mean(1)
     error = max(float(projection.std(ddof=1) / np.sqrt(n)), float(np.std(random, ddof=1)))
     return _area(float(projection.mean() / 2), error)
 
