@@ -298,17 +298,8 @@ def fit_arguments(folder: Path) -> list[str]:
     events().write_parquet(folder / "events.parquet")
     arguments = ["--events", str(folder / "events.parquet"), "--key", "card", "--time", "day", "--categorical", "code"]
     arguments += ["--method", "coles", "--epochs", "2", "--set", "fit.batch_size=16", "--set", "encoder.dim=8"]
-    arguments += [
-        "--set",
-        "fit.beside=[]",
-        "--device",
-        "cpu",
-        "--store",
-        str(folder / "store"),
-        "--out",
-        str(folder / "two"),
-        "--json",
-    ]
+    arguments += ["--set", "fit.beside=[]", "--device", "cpu", "--store", str(folder / "store")]
+    arguments += ["--out", str(folder / "two"), "--json"]
     return ["fit", *arguments]
 
 
