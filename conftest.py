@@ -23,7 +23,6 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-
 @pytest.fixture(autouse=True)
 def registered_parts_are_taken_back() -> Iterator[None]:
     """Take back the parts that a test, a document or an example in a docstring registers."""
