@@ -101,6 +101,15 @@ def test_small_and_constant_features_give_finite_predictions(task, n, d, constan
         assert not constant or len(set(prediction.round(5).tolist())) == 1
 
 
+@pytest.mark.filterwarnings("error")
+def test_weighted_features_without_spread_have_scale_1_and_no_warning():
+    rng = np.random.default_rng(0)
+    x = np.broadcast_to(rng.normal(size=100), (50, 100))
+    means, scales = Job("binary", 2, x, np.arange(50) % 2, x, weights=rng.random(50) + 0.5).scales
+    np.testing.assert_allclose(means, x[0])
+    np.testing.assert_array_equal(scales, 1)
+
+
 def test_boosting_accepts_a_training_part_that_lacks_a_class():
     x = np.arange(60.0)[:, None]
     y = np.where(x[:, 0] < 30, 0, 2)

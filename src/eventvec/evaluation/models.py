@@ -76,7 +76,8 @@ class Job:
         """`(d,)` the weighted means of `x` and its weighted standard deviations, 1 where they are 0."""
         from sklearn.preprocessing import StandardScaler
 
-        scaler = StandardScaler().fit(self.x, sample_weight=self.weights)
+        with np.errstate(invalid="ignore"):  # the weighted variance of equal numbers may come out just below 0
+            scaler = StandardScaler().fit(self.x, sample_weight=self.weights)
         return scaler.mean_, scaler.scale_
 
     @cached_property
