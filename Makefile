@@ -45,7 +45,8 @@ lint: $(VENV)/.dev  ## check style, format and types
 wheel: $(VENV)/.dev  ## build and check both archives, and run the wheel and the README's Python in an empty environment
 	$(BIN)/python scripts/check_wheel.py
 
-# Both run beside each other, on one core for the most part. The archives are made while no test writes into the folder.
+# Lint and wheel run side by side; a failing lint waits for the wheel. The tests follow, because they write into the folder
+# that the archives are made from.
 check: $(VENV)/.dev  ## what the continuous integration runs: lint, wheel and test
 	$(MAKE) -j 2 lint wheel
 	$(MAKE) test

@@ -36,14 +36,14 @@ NOT_IN_SOURCE = {".gitattributes", ".gitignore", ".pre-commit-config.yaml"}
 
 def run(*command: str | Path, cwd: Path, **variables: str) -> str:
     """Return the output of a command, with further variables of the environment; exit with its output if it fails."""
-    print("$", *command, flush=True)
+    text = shlex.join(map(str, command))
+    print(f"$ {text}", flush=True)
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     environment["OMP_NUM_THREADS"] = "1"  # as in `make test`: threads wait for one another on a busy machine
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what is imported is compiled once, and nothing else
     environment |= variables
     done = subprocess.run([str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True)
     if done.returncode:
-        text = shlex.join(map(str, command))
         raise SystemExit(f"{done.stdout}\n{done.stderr}\nfailed with exit code {done.returncode}: {text}")
     return done.stdout
 

@@ -42,7 +42,7 @@ def calls(small: bool) -> list[Row]:
     """Return a row for each model and for equal and unequal sets: how often they are called different."""
     draws, n, folds = (1, 60, SMALL_FOLDS) if small else (DRAWS, ROWS, FOLDS)
     rows = []
-    for worse in (NOISE,) if small else (NOISE, WORSE):
+    for worse in (NOISE, WORSE):
         results: Sequence[dict[str, tuple[float, float]]] = side_by_side(
             draw, [(i, worse, n, folds) for i in range(draws)]
         )

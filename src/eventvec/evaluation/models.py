@@ -110,7 +110,7 @@ def stopped_trees(job: Job, truth: Array) -> tuple[Trees, int]:
 def counted_trees(job: Job, rounds: int) -> Trees:
     """Return boosted trees of the same settings as `stopped_trees`, and of a number of trees."""
     boosting = replace(job.boosting or EARLY, min_data_in_leaf=_leaf(len(job.y)), rounds=rounds)
-    return _boosted(job, boosting, stays=True)
+    return _boosted(job, boosting, kept=True)
 
 
 def _leaf(n: int) -> int:
@@ -118,10 +118,10 @@ def _leaf(n: int) -> int:
     return min(50, max(5, n // 20))
 
 
-def _boosted(job: Job, boosting: Boosting, truth: Array | None = None, stays: bool = False) -> Trees:
+def _boosted(job: Job, boosting: Boosting, truth: Array | None = None, kept: bool = False) -> Trees:
     """Return boosted trees; with the labels of the rows to predict, they stop early on these.
 
-    Trees that stay are freed of what training needed: LightGBM writes them as text and reads them, which takes long.
+    Trees that are kept drop the training data: LightGBM writes them as text and reads them again, which takes long.
     """
     package = need("lightgbm", "eval")
     settings = asdict(boosting)
@@ -145,7 +145,7 @@ def _boosted(job: Job, boosting: Boosting, truth: Array | None = None, stays: bo
     if truth is not None:
         stopping["valid_sets"] = [package.Dataset(job.test, truth, reference=data)]
         stopping["callbacks"] = [package.early_stopping(PATIENCE, verbose=False)]
-    return Trees(package.train(parameters, data, rounds, **stopping, keep_training_booster=not stays), job.num_threads)
+    return Trees(package.train(parameters, data, rounds, **stopping, keep_training_booster=not kept), job.num_threads)
 
 
 def fit_linear(job: Job) -> Linear:

@@ -6,10 +6,9 @@ and small matrix products cost less than waking a thread.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from functools import lru_cache, partial
+from functools import partial
 from itertools import chain
 from typing import Any, TypeAlias, TypeVar
 
@@ -31,7 +30,9 @@ def side_by_side(
 
     Inside, matrix products have one thread. If a task fails, those that have not begun are left out.
     """
-    one = partial(_libraries(len(sys.modules)).limit, limits=1)
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    one = partial(ThreadpoolController().limit, limits=1)  # the libraries are looked for once, which takes milliseconds
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -49,15 +50,3 @@ def side_by_side(
             return [future.result() for future in futures]
     finally:
         torch.set_num_threads(before)
-
-
-@lru_cache(maxsize=1)
-def _libraries(imported: int) -> Any:
-    """Return the controller of the libraries with threads, which takes milliseconds to find.
-
-    Args:
-        imported: The number of modules that are imported, with which further libraries come.
-    """
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
-
-    return ThreadpoolController()

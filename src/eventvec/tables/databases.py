@@ -71,7 +71,12 @@ def write_database(
 
 
 def stored_rows(address: Address, described: Mapping[str, Any] | None) -> pa.Table:
-    """Return the rows of a table that `write_database` wrote, with these metadata; vectors are lists of one length."""
+    """Return the rows of a table that `write_database` wrote, its vectors as lists of one length.
+
+    Args:
+        address: Of the table.
+        described: Its metadata; None if eventvec did not write it.
+    """
     if described is None:
         raise TypeError("eventvec did not write the table")
     opened = open_database(address, described.get("key"))

@@ -314,11 +314,11 @@ def read_embeddings(path: str | Path) -> Embeddings:
     name = str(file) if address is None else address.label
     what = "file" if address is None else "table"
     remedy = f"give a {what} that `eventvec embed` or `eventvec.write` wrote"
-    exists, noted = (file.is_file(), None) if address is None else metadata_of(address)
+    exists, metadata = (file.is_file(), None) if address is None else metadata_of(address)
     if not exists:
         raise CheckpointError(f"{name} does not exist; {remedy}")
     try:
-        described, table = _stored(file) if address is None else (noted or {}, stored_rows(address, noted))
+        described, table = _stored(file) if address is None else (metadata or {}, stored_rows(address, metadata))
         key, schema = described.pop("key"), Schema.from_json(json.dumps(described.pop("schema")), name)
         moment = described.pop("moment", None)
         columns = {name: table.column(name).combine_chunks() for name in table.column_names}
