@@ -70,7 +70,7 @@ SMALL = Size(
     fractions=(),
     test_views=(2,),
     supervised_steps=2,
-    penalties=PENALTIES[:1],
+    penalties=PENALTIES[:2],
 )
 
 

@@ -260,6 +260,15 @@ def test_a_step_changes_the_adapters_and_a_run_loads_with_equal_results(tmp_path
     assert torch.equal(encode(loaded.encoder, data.sequences), z)
 
 
+def test_serialised_histories_have_a_gradient():
+    data = problem(4, 0)
+    language = backbones.encoder(data.schema, lora=4, unit=1e8, reads="serialised")
+    language(data.sequences).square().sum().backward()
+    added = [weight.grad for name, weight in language.named_parameters() if "lora_B" in name]
+    assert len(added) == 8
+    assert all(bool(gradient.any()) for gradient in added)
+
+
 @pytest.mark.slow
 def test_descriptions_retrieve_serialised_histories_that_were_held_out():
     training, test = problem(512, 0), problem(64, 1)

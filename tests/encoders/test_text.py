@@ -195,9 +195,11 @@ def test_a_pair_classifier_of_texts_learns_the_order():
     assert float(((method.logits(views) > 0) == (label == 1)).float().mean()) > 0.9
 
 
-def test_a_pair_classifier_of_texts_is_saved(tmp_path):
+def test_a_pair_classifier_of_texts_changes_its_encoder_and_is_saved(tmp_path):
     method, data = CrossOrder(text_encoder(), OrderPairs(count=3)), notes(96)
+    untrained = encode(method.encoder, data.sequences)
     fit(method, data, epochs=1, lr=0.003, batch_size=32, out=tmp_path / "run")
+    assert not torch.equal(encode(method.encoder, data.sequences), untrained)
     run = load(tmp_path / "run")
     assert torch.equal(encode(run.encoder, data.sequences), encode(method.encoder, data.sequences))
     assert describe(build_method(run.config, data.schema)) == describe(method)

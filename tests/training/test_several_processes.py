@@ -25,6 +25,7 @@ import eventvec as ev
 import make
 from eventvec import distributed
 from eventvec.cli import app
+from eventvec.embedding import encode
 from eventvec.encoders import PointEncoder, SetEncoder
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods import METHODS, CReSP
@@ -298,7 +299,7 @@ def fit_arguments(folder: Path) -> list[str]:
     events().write_parquet(folder / "events.parquet")
     arguments = ["--events", str(folder / "events.parquet"), "--key", "card", "--time", "day", "--categorical", "code"]
     arguments += ["--method", "coles", "--epochs", "2", "--set", "fit.batch_size=16", "--set", "encoder.dim=8"]
-    arguments += ["--set", "fit.beside=[]", "--device", "cpu", "--store", str(folder / "store")]
+    arguments += ["--set", "fit.beside=['timing']", "--device", "cpu", "--store", str(folder / "store")]
     arguments += ["--out", str(folder / "two"), "--json"]
     return ["fit", *arguments]
 
@@ -308,11 +309,13 @@ def check_trained_by_two(printed: str, folder: Path) -> None:
     assert json.loads(printed)["steps"] == 4
     data = ev.read(folder / "events.parquet", key="card", time="day", categorical=["code"])
     tables = {"method": {"name": "coles"}, "encoder": {"name": "gru", "dim": 8}}
-    ev.fit(tables, data, epochs=2, batch_size=16, beside=[], out=folder / "one")
+    ev.fit(tables, data, epochs=2, batch_size=16, beside=["timing"], out=folder / "one")
     one, two = weights(folder / "one"), weights(folder / "two")
     assert one.keys() == two.keys()
     for name, values in one.items():
         torch.testing.assert_close(two[name], values, rtol=2e-3, atol=2e-4)
+    (whole,), (shared,) = (ev.load(folder / run).beside.values() for run in ("one", "two"))
+    assert torch.equal(encode(shared, data.sequences), encode(whole, data.sequences))
 
 
 def test_two_commands_train_the_run_that_one_process_does(tmp_path: Path) -> None:
