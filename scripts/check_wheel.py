@@ -103,7 +103,7 @@ def install(wheel: Path, folder: Path) -> Path:
 
 
 def use(programs: Path, folder: Path) -> None:
-    """Import the installed package outside the source folder, and print its versions."""
+    """Import the installed package outside the source folder, and let `doctor` look at it."""
     location = run(programs / "python", "-c", "import eventvec; print(eventvec.__file__)", cwd=folder).strip()
     if not location.startswith(str(programs.parent)):
         raise SystemExit("the imported package is not that of the installed wheel")
