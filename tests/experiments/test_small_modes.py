@@ -17,6 +17,7 @@ from processes import program
 
 ROOT = Path(__file__).parents[2]
 TABLES = {
+    "chance": ("table", "winners"),
     "coles": (
         *("table1", "table2", "table6", "table7", "table8", "figure2", "figure3", "figure4", "figure4e"),
         *("figure5", "figure6", "figure7", "precision", "gate", "foreseen", "shuffled", "theorem1"),
@@ -44,6 +45,7 @@ PEER = {("coles", "peer"), ("worth", "peer")}  # they need the environment that 
 COMMAND_LINE = (("coles", "figure3"), ("order", "population"))
 """Tables that run in processes of their own, as all do by the same `command_line`; the others run in this process."""
 WITHOUT_DATA = {
+    ("chance", "table"), ("chance", "winners"),
     ("cresp", "heads"), ("cresp", "metacde"), ("cresp", "resnet"), ("cresp", "sinusoids"), ("cresp", "snooker"),
     ("cresp", "solids"), ("influence", "retrained"), ("main_job", "flights"),
     ("order", "figure2"), ("order", "figure2_loss"), ("order", "population"), ("order", "pairs"),

@@ -1,0 +1,1 @@
+"""Whether every printed score is at chance where the labels are random."""
