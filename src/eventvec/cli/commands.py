@@ -114,6 +114,13 @@ def fit(
             rich_help_panel=LABELS,
         ),
     ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="What predicted numbers are judged by: r2 (the default) or mae, absolute errors.",
+            rich_help_panel=LABELS,
+        ),
+    ] = None,
     features: FeatureTables = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint of the run.")] = False,
     dry_run: Annotated[
@@ -142,7 +149,8 @@ def fit(
     Train the encoder further on labels: `eventvec fit --events events.parquet --from run --static people.parquet
     --method supervised --set method.label=churn --out tuned`
     """
-    learning = {"weight": weight, "earlier_labels": earlier_labels, "features": named_tables(features)}
+    learning = {"weight": weight, "earlier_labels": earlier_labels, "metric": metric}
+    learning["features"] = named_tables(features)
     if labels is not None or label is not None or any(learning.values()):
         networks = {"method": method, "encoder": encoder, "from": from_, "set": set_ or None, "config": config_}
         others = {"tensorboard": tensorboard, "mlflow": mlflow, "resume": resume or None, "dry_run": dry_run or None}

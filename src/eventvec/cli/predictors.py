@@ -28,7 +28,7 @@ def fit_labels(
     label: str | None,
     out: Path | None,
     options: Mapping[str, Any],
-    learning: Mapping[str, Any],
+    learning: dict[str, Any],
     json_: bool,
 ) -> None:
     """Learn to predict a label, write the folder, and show what the model is worth.
@@ -39,7 +39,7 @@ def fit_labels(
         label: The column to predict.
         out: The folder to write.
         options: The options of `fit`: those of `ev.read`, `label_time`, `time_budget` and `seed`.
-        learning: `weight`, `earlier_labels` and `features` of `EventClassifier.fit`.
+        learning: `weight`, `earlier_labels` and `features` of `EventClassifier.fit`, and `metric` of `EventRegressor`.
     """
     from eventvec.predicting.event_estimators import EventClassifier, EventRegressor
 
@@ -62,10 +62,13 @@ def fit_labels(
     columns = {name: reading.pop(name, None) for name in ("key", "time", "categorical", "numeric")}
     static = {name: reading.pop(name, None) for name in option_types(StaticColumns)}["static"]
     inclusive = bool(reading.pop("inclusive", False))
-    given = {"budget": options.get("time_budget"), "random_state": options.get("seed")}
+    metric = learning.pop("metric")
+    given = {"budget": options.get("time_budget"), "random_state": options.get("seed"), "metric": metric}
     chosen = {name: value for name, value in given.items() if value is not None}
     time = {"label_time": options.get("label_time"), "inclusive": inclusive}
     is_number = target(read_table(labels, [label], "the label table")[label].to_arrow(), None, label).task == "numeric"
+    if metric is not None and not is_number:
+        raise ConfigError(f"--metric is for numbers, and {label!r} has classes; leave it out")
     model: Any = (EventRegressor if is_number else EventClassifier)(**columns, reading=reading, **chosen)
     model.fit(events, labels, label, static=static, **time, **learning)
     model.save(out)

@@ -31,13 +31,16 @@ class Trees:
     Args:
         booster: The trees, of LightGBM.
         num_threads: The number of threads that predict, all cores by default.
+        columns: `(k,)` the features that they read; None for all.
     """
 
     booster: Any
     num_threads: int | None = None
+    columns: Array | None = None
 
     def predict(self, x: Array) -> Array:
         """Return the predictions, as `Fitted` has them."""
+        x = x if self.columns is None else x[:, self.columns]
         return np.asarray(self.booster.predict(x, num_threads=self.num_threads or 0))
 
 
@@ -50,6 +53,7 @@ class Linear:
         scale: `(d,)` what they are divided by.
         weights: `(d, outputs)` one column for the logit of class 1 or a number, or one for each of several classes.
         offset: `(outputs,)` what is added, -∞ for a class that the training part lacks.
+        farthest: The largest standardised feature by its size; features beyond it are put there.
     """
 
     task: Task
@@ -57,10 +61,11 @@ class Linear:
     scale: Array
     weights: Array
     offset: Array
+    farthest: float = FARTHEST
 
     def predict(self, x: Array) -> Array:
         """Return the predictions, as `Fitted` has them."""
-        scores = standardised(x, self.mean, self.scale) @ self.weights + self.offset
+        scores = standardised(x, self.mean, self.scale, self.farthest) @ self.weights + self.offset
         return probabilities(self.task, scores if self.task == "multiclass" else scores[:, 0])
 
 
@@ -75,16 +80,16 @@ class Given:
         return x if self.task == "multiclass" else x[:, 0]
 
 
-def standardised(x: Array, mean: Array, scale: Array) -> Array:
+def standardised(x: Array, mean: Array, scale: Array, farthest: float = FARTHEST) -> Array:
     """Return features minus means and divided by scales, in the precision of the features.
 
-    A value further than `FARTHEST` from its mean is put there, so squares are finite in float32.
+    A value further than `farthest` from its mean is put there, so squares are finite in float32.
     """
     values = np.array(x, dtype=np.result_type(x.dtype, np.float32))
     with np.errstate(over="ignore"):
         values -= mean
         values /= scale
-    return values.clip(-FARTHEST, FARTHEST)
+    return values.clip(-farthest, farthest, out=values)
 
 
 def probabilities(task: Task, scores: Array) -> Array:

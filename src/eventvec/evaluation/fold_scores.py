@@ -12,22 +12,13 @@ import numpy as np
 from eventvec.evaluation.fitted import Fitted
 from eventvec.evaluation.folds import subsample
 from eventvec.evaluation.metrics import measure
+from eventvec.evaluation.learners import TREES, Prepared
 from eventvec.evaluation.models import Job, decided, predict
 from eventvec.evaluation.parallel import Progress, side_by_side
 from eventvec.evaluation.protocols import Protocol
 from eventvec.evaluation.resampled_scores import replicates
 from eventvec.evaluation.result import CONTROL, TOGETHER, Result
-from eventvec.evaluation.stacking import (
-    TREES,
-    OutOfFold,
-    Stacked,
-    heads_of,
-    inner_folds,
-    out_of_fold,
-    stacked,
-    trained,
-    weighted,
-)
+from eventvec.evaluation.stacking import PRIOR, Cell, Stacked, alone, learners_of, out_of_parts, parts_of, trained
 from eventvec.evaluation.task import Target
 from eventvec.sequences import Array
 from eventvec.statistics import Scores
@@ -66,7 +57,7 @@ class Cells:
     ) -> None:
         self.sets, self.protocol, self.weights, self.seed, self.models = sets, protocol, weights, seed, models
         self.fused = {name: parts for name, parts in TOGETHER.items() if all(part in sets for part in parts)}
-        if "embedding_handcrafted" in self.fused and heads_of(protocol.target.each[0].task)[0] == TREES:
+        if "embedding_handcrafted" in self.fused and TREES in learners_of(protocol.target.each[0].task):
             self.fused |= {CONTROL: ("handcrafted", AGAIN)} if STACKED in models else {}
         self.names = [*sets, *self.fused]
         self.training = {
@@ -78,7 +69,7 @@ class Cells:
         }
         self.resampled = resample(len(protocol.target.y), protocol.groups, seed=seed)
         self.finished: dict[tuple[float, str, int], dict[str, tuple[Scored, ...]]] = {}
-        self.trained: dict[tuple[float, int, int, str], dict[str, tuple[OutOfFold, Fitted]]] = {}
+        self.trained: dict[tuple[float, int, int, str], dict[Cell, tuple[Array, Fitted]]] = {}
 
     def train(self, threads: int, progress: Progress | None) -> None:
         """Train all models: first those on single sets, which are part of the others, and those on many features first.
@@ -148,21 +139,23 @@ class Cells:
         return scored
 
     def _stacked(self, where: tuple[float, int, int], jobs: Mapping[str, Job]) -> Stacked:
-        """Return the models on one or two sets, weighted together; those of a single set are kept for the pairs."""
+        """Return the models on one or two sets, weighed together; those of a single set are kept for the pairs."""
         first = next(iter(jobs.values()))
-        folds, heads = inner_folds(replace(first, seed=self.seed)), heads_of(first.task)
-        if not folds or len(jobs) * len(heads) == 1:
-            return stacked(jobs, heads, folds)
-        inside, models = dict[tuple[str, str], OutOfFold](), dict[tuple[str, str], Fitted]()
-        for part, job in jobs.items():
-            if (of_part := self.trained.get((*where, part))) is None:
-                found = {head: out_of_fold(job, head, folds) for head in (heads if part != AGAIN else [TREES])}
-                of_part = {head: (each, trained(job, head, each)) for head, each in found.items()}
+        prepared = {part: Prepared(job) for part, job in jobs.items()}
+        parts = parts_of(replace(first, seed=self.seed))
+        if parts is None:
+            return alone(prepared)
+        predictions, models = dict[Cell, Array](), dict[Cell, Fitted]()
+        for part, of_set in prepared.items():
+            if (kept := self.trained.get((*where, part))) is None:
+                cells = [(part, learner) for learner in learners_of(first.task) if part != AGAIN or learner == TREES]
+                inside = out_of_parts(prepared, cells, parts)
+                kept = {cell: (inside[cell], of_set.train(cell[1])) for cell in cells}
                 if any(part in pair for pair in self.fused.values()):
-                    self.trained[*where, part] = of_part
-            for head, (predictions, model) in of_part.items():
-                inside[part, head], models[part, head] = predictions, model
-        return weighted(jobs, inside, folds, models=models)
+                    self.trained[*where, part] = kept
+            for cell, (inside_, model) in kept.items():
+                predictions[cell], models[cell] = inside_, model
+        return trained(prepared, first, predictions, {cell: PRIOR[cell[1]] for cell in predictions}, models)
 
     def results(self) -> tuple[Result, ...]:
         """Return the results of all sets of features and shares whose folds are all finished."""

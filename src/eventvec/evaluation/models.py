@@ -1,7 +1,6 @@
-"""The models that are trained on features: boosted trees, linear models, nearest neighbours.
+"""The models with fixed settings that are trained on features: boosted trees, linear models, nearest neighbours.
 
-Their settings are fixed. `stacked` is boosted trees and a linear model, weighted inside the training part, see
-`stacking`.
+`stacked` is none of them: it is the learners of `learners`, weighed inside the training part, see `stacking`.
 """
 
 from __future__ import annotations
@@ -40,9 +39,6 @@ class Boosting:
 BINARY_OR_NUMERIC = Boosting(500, 0.02, 0.5, 6, 31)
 MULTICLASS = Boosting(1000, 0.02, 0.75, 12, 50)
 """The settings of `lightgbm`: those of Babaev et al. 2022 (public code) for their churn data and for their age data."""
-EARLY = Boosting(1000, 0.05, 0.5, 6, 31, max_bin=63)
-PATIENCE = 30
-"""The settings of the boosted trees that stop early, and the number of trees without a gain after which they stop."""
 
 
 @dataclass(frozen=True)
@@ -95,40 +91,20 @@ def lightgbm(job: Job) -> Array:
     allows hardly any split.
     """
     default = MULTICLASS if job.task == "multiclass" else BINARY_OR_NUMERIC
-    return _boosted(job, job.boosting or replace(default, min_data_in_leaf=_leaf(len(job.y)))).predict(job.test)
+    return _boosted(job, job.boosting or replace(default, min_data_in_leaf=leaf(len(job.y)))).predict(job.test)
 
 
-def stopped_trees(job: Job, truth: Array) -> tuple[Trees, int]:
-    """Return boosted trees that stop early on the rows to predict, and the number of trees.
-
-    `truth` is `(m,)` the labels of these rows.
-    """
-    trained = _boosted(job, replace(job.boosting or EARLY, min_data_in_leaf=_leaf(len(job.y))), truth)
-    return trained, trained.booster.best_iteration
-
-
-def counted_trees(job: Job, rounds: int) -> Trees:
-    """Return boosted trees of the same settings as `stopped_trees`, and of a number of trees."""
-    boosting = replace(job.boosting or EARLY, min_data_in_leaf=_leaf(len(job.y)), rounds=rounds)
-    return _boosted(job, boosting, kept=True)
-
-
-def _leaf(n: int) -> int:
+def leaf(n: int) -> int:
     """Return the smallest number of labels of a leaf."""
     return min(50, max(5, n // 20))
 
 
-def _boosted(job: Job, boosting: Boosting, truth: Array | None = None, kept: bool = False) -> Trees:
-    """Return boosted trees; with the labels of the rows to predict, they stop early on these.
-
-    Trees that are kept drop the training data: LightGBM writes them as text and reads them again, which takes long.
-    """
+def _boosted(job: Job, boosting: Boosting) -> Trees:
     package = need("lightgbm", "eval")
     settings = asdict(boosting)
     rounds = settings.pop("rounds")
     parameters = {
-        "objective": "regression" if job.task == "numeric" else job.task,
-        **({"num_class": job.classes} if job.task == "multiclass" else {}),
+        **objective(job),
         **settings,
         "bagging_freq": 1,
         "feature_fraction": 0.75,
@@ -141,11 +117,14 @@ def _boosted(job: Job, boosting: Boosting, truth: Array | None = None, kept: boo
         "verbosity": -1,
     }
     data = package.Dataset(job.x, job.y, weight=job.weights)
-    stopping: dict[str, Any] = {}
-    if truth is not None:
-        stopping["valid_sets"] = [package.Dataset(job.test, truth, reference=data)]
-        stopping["callbacks"] = [package.early_stopping(PATIENCE, verbose=False)]
-    return Trees(package.train(parameters, data, rounds, **stopping, keep_training_booster=not kept), job.num_threads)
+    return Trees(package.train(parameters, data, rounds, keep_training_booster=True), job.num_threads)
+
+
+def objective(job: Job) -> dict[str, Any]:
+    """Return what boosted trees minimise, in the words of LightGBM."""
+    if job.task == "multiclass":
+        return {"objective": "multiclass", "num_class": job.classes}
+    return {"objective": "regression" if job.task == "numeric" else job.task}
 
 
 def fit_linear(job: Job) -> Linear:
@@ -163,11 +142,11 @@ def fit_linear(job: Job) -> Linear:
     if job.task == "multiclass":
         if len(trained.classes_) == 2:  # of which sklearn has one logit
             weights, offset = np.hstack([0 * weights, weights]), np.append(0, offset)
-        weights, offset = _of_all(job.classes, trained.classes_, weights, offset)
+        weights, offset = of_all(job.classes, trained.classes_, weights, offset)
     return Linear(job.task, *job.scales, weights, offset)
 
 
-def _of_all(classes: int, present: Array, weights: Array, offset: Array) -> tuple[Array, Array]:
+def of_all(classes: int, present: Array, weights: Array, offset: Array) -> tuple[Array, Array]:
     """Return weights and offsets of all classes, from those of the classes that are in the training part."""
     all_weights, all_offsets = np.zeros((len(weights), classes)), np.full(classes, -np.inf)
     all_weights[:, present], all_offsets[present] = weights, offset

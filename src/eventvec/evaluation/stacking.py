@@ -1,51 +1,36 @@
-"""Stacking: how much each model on each set of features counts, from predictions inside the training part.
+"""Stacking: how much each model counts, from predictions of rows that it was not trained on and a fixed prior.
 
-Nothing here sees the rows that are predicted. Each model predicts the rows of inner folds from the other rows, and the
-weights of the models are those that make these predictions best together: of a logistic regression on the logits, or of
-least squares for numbers, with weights that are not negative (van der Laan et al. 2007, Super Learner; Breiman 1996).
-A model that adds nothing has the weight 0, and is not trained again.
+Each model predicts the rows of each part from those of the other parts. Its weight is one that makes these predictions
+likely together with those of the other models, and that is near its prior share: choosing freely by a few hundred rows
+costs more than it brings. Nothing here sees the rows that are predicted in the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from eventvec.evaluation.fitted import Fitted, Given, probabilities
-from eventvec.evaluation.folds import Split
-from eventvec.evaluation.metrics import Task, measure
-from eventvec.evaluation.models import Job, counted_trees, decided, fit_linear, linear, stopped_trees, why_no_lightgbm
+from eventvec.evaluation.fitted import Fitted, probabilities
+from eventvec.evaluation.learners import LINEAR, TREES, Prepared, divided, surprise
+from eventvec.evaluation.metrics import Task
+from eventvec.evaluation.models import Job, why_no_lightgbm
+from eventvec.evaluation.parallel import side_by_side
 from eventvec.sequences import Array
 
-FOLDS = 3
-"""The number of inner folds."""
+PRIOR: Mapping[str, float] = {TREES: 1.0, LINEAR: 0.5}
+"""The prior shares of the models of one set of features."""
+PULL = 15.0
+"""What the squared distance of a weight from its prior share costs, in nats."""
+MANY = 5000
+"""The number of rows from which on there are 3 parts; below there are 5."""
 LEAST = 1e-6
 """The smallest probability that is told from 0."""
-TREES = "trees"
-"""The name of boosted trees that stop early on the inner folds."""
-GIVEN = "given"
-"""The name of a model whose features are predictions already."""
 Cell: TypeAlias = tuple[str, str]
-OutOfFold: TypeAlias = tuple[Array, int]
-"""The predictions of the rows of all folds, one fold after another, and the mean number of trees."""
-
-
-@dataclass(frozen=True, eq=False)
-class Inside:
-    """What the weights of a stack were learned from.
-
-    Args:
-        rows: `(m,)` the rows of all folds, one fold after another.
-        logits: The predictions of these rows by each model, as logits or numbers, by their sets of features and their
-            names, the best first.
-    """
-
-    rows: Array
-    logits: Mapping[Cell, Array]
+"""A set of features by its name, and a learner."""
+Told: TypeAlias = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,254 +38,217 @@ class Stacked:
     """Models on several sets of features, which predict together.
 
     Args:
-        models: The trained models, by their sets of features and their names.
-        weights: The weight of each model, above 0.
-        offset: What is added to the weighted sum, one number for each class if there are several; with None, the only
-            model predicts as it is.
-        inside: What the weights were learned from, if there were inner folds.
+        models: The trained models, by their sets of features and their learners.
+        weights: The weight of each model, above 0; of classes their sum is 1.
+        offset: What is added to the weighted sum of numbers; 0 for classes.
     """
 
     task: Task
     models: Mapping[Cell, Fitted]
     weights: Mapping[Cell, float]
-    offset: Array | None
-    inside: Inside | None = None
+    offset: float = 0.0
 
     def predict(self, features: Mapping[str, Array]) -> Array:
         """Return the predictions of rows, as those of `fitted.Fitted`, from `(m, d)` features for each set of them."""
-        if self.offset is None:
-            ((family, _), model), *_ = self.models.items()
-            return model.predict(features[family])
-        outside = {cell: _logits(self.task, model.predict(features[cell[0]])) for cell, model in self.models.items()}
-        return summed(self.task, outside, self.weights, self.offset, len(next(iter(features.values()))))
+        predicted = {cell: model.predict(features[cell[0]]) for cell, model in self.models.items()}
+        return summed(self.task, predicted, self.weights, self.offset, len(next(iter(features.values()))))
 
 
-def summed(task: Task, logits: Mapping[Cell, Array], weights: Mapping[Cell, float], offset: Array, n: int) -> Array:
-    """Return the predictions of `n` rows from the logits of models and their weights."""
-    together = sum((weight * logits[cell] for cell, weight in weights.items()), offset)
-    return probabilities(task, together if weights else np.broadcast_to(together, (n, *np.shape(offset))))
+def parts_of(job: Job) -> Array | None:
+    """Return `(n,)` the part of each row, 5 in all, or 3 of many rows; None where there are too few, see `divided`."""
+    return divided(job, 5 if len(job.y) < MANY else 3)
 
 
-def stacked(
-    jobs: Mapping[str, Job], heads: Sequence[str] | None = None, folds: Sequence[Split] | None = None
-) -> Stacked:
-    """Return several models on several sets of features, trained and weighted.
+def learners_of(task: Task) -> list[str]:
+    """Return the learners that can be used: without LightGBM, linear models only."""
+    return [LINEAR] if why_no_lightgbm() else [TREES, LINEAR]
 
-    Without inner folds, the linear model of the first set predicts. If no model is better than the mean, numbers are
-    predicted by the mean, and classes by all models with equal weights, so the rows still have an order.
+
+def stacked(jobs: Mapping[str, Job]) -> Stacked:
+    """Return models on several sets of features, weighed and trained on all rows.
+
+    Where there are too few rows for parts, see `divided`, the linear model of the first set predicts alone.
 
     Args:
         jobs: One job for each set of features, by name, with the same labels.
-        heads: `TREES` or the name of the linear model; by default both, if LightGBM can be used.
-        folds: The inner folds, by default those of `inner_folds`.
     """
+    prepared = {name: Prepared(job) for name, job in jobs.items()}
     job = next(iter(jobs.values()))
-    straight = linear(job.task)
-    heads = heads or heads_of(job.task)
-    folds = inner_folds(job) if folds is None else folds
-    cells = list(product(jobs, heads))
-    if cells == [(family := next(iter(jobs)), straight)] or not folds:
-        only = family, straight
-        return Stacked(job.task, {only: fit_linear(jobs[family])}, {only: 1.0}, None)
-    return weighted(jobs, {(family, head): out_of_fold(jobs[family], head, folds) for family, head in cells}, folds)
+    prior = {(name, learner): PRIOR[learner] for name in jobs for learner in learners_of(job.task)}
+    if (parts := parts_of(job)) is None:
+        return alone(prepared)
+    return trained(prepared, job, out_of_parts(prepared, list(prior), parts), prior)
 
 
-def heads_of(task: Task) -> list[str]:
-    """Return the names of the models of a task: boosted trees, if LightGBM can be used, and the linear model."""
-    return [linear(task)] if why_no_lightgbm() else [TREES, linear(task)]
+def alone(prepared: Mapping[str, Prepared]) -> Stacked:
+    """Return the linear model of the first set, trained on all rows."""
+    name, first = next(iter(prepared.items()))
+    return Stacked(first.job.task, {(name, LINEAR): first.train(LINEAR)}, {(name, LINEAR): 1.0})
 
 
-def weighted(
-    jobs: Mapping[str, Job],
-    results: Mapping[Cell, OutOfFold],
-    folds: Sequence[Split],
-    most: int | None = None,
+def trained(
+    prepared: Mapping[str, Prepared],
+    job: Job,
+    predictions: Mapping[Cell, Array],
+    prior: Mapping[Cell, float],
     models: Mapping[Cell, Fitted] | None = None,
+    workers: int = 1,
+    told: Told | None = None,
 ) -> Stacked:
-    """Return models, weighted by their predictions of the rows of inner folds and then trained on all rows.
-
-    What is added to the weighted sum is learned again where folds are in time, see `levelled`, which the caller does
-    for a model that is `GIVEN`.
+    """Return models, weighed by their predictions of all rows, and trained on all rows.
 
     Args:
-        jobs: One job for each set of features, by name, with the same labels.
-        results: What `out_of_fold` returned for each model.
-        folds: The inner folds.
-        most: The largest number of models, the best by the main metric, of which those are left out that add less to
-            the likelihood than their weight costs, see `needed`. By default, all are weighed.
-        models: The models of `results`, if they were trained on all rows before.
+        prepared: The sets of features.
+        job: The rows with their labels.
+        predictions: What `out_of_parts` returned.
+        prior: The prior share of each model.
+        models: Those that were trained on all rows before.
+        workers: The number of trainings side by side.
+        told: Called with the number of trainings that are done, of all, and the name of the next.
     """
-    job, rows = next(iter(jobs.values())), np.concatenate([held_out for _, held_out in folds])
-    cells, counts = list(results), None if job.weights is None else job.weights[rows]
-    if most is not None:
-        scores = {
-            cell: measure(job.task, job.y[rows], decided(job.task, predictions), counts)[0]
-            for cell, (predictions, _) in results.items()
-        }
-        cells = sorted(cells, key=scores.__getitem__, reverse=True)[:most]
-    inside = predictions_inside(job.task, {cell: results[cell] for cell in cells}, folds)
-    weights, offset = weigh(job, inside, cells if most is None else needed(job, inside))
-    used = {
-        (family, head): trained(jobs[family], head, results[family, head]) if models is None else models[family, head]
-        for family, head in weights
-    }
-    together = Stacked(job.task, used, weights, offset, inside)
-    return together if any(head == GIVEN for _, head in used) else levelled(together, jobs)
+    weights, offset = weigh(job, predictions, prior)
+    known = dict(models or {})
+    left = [cell for cell in weights if cell not in known]
+    done = _each(lambda cell: prepared[cell[0]].train(cell[1]), [(cell,) for cell in left], workers, told)
+    known |= dict(zip(left, done, strict=True))
+    return Stacked(job.task, {cell: known[cell] for cell in weights}, weights, offset)
 
 
-def levelled(together: Stacked, jobs: Mapping[str, Job]) -> Stacked:
-    """Return the models with what is added to their sum learned again, if folds held out some of the rows only.
+def out_of_parts(
+    prepared: Mapping[str, Prepared],
+    cells: Sequence[Cell],
+    parts: Array,
+    learned: Array | None = None,
+    workers: int = 1,
+    told: Told | None = None,
+) -> dict[Cell, Array]:
+    """Return the predictions of all rows by each model: of each part by one that was trained on rows of the others.
 
-    These are the latest rows. It is learned from what the models that were trained on all rows say of them: the models
-    of the folds have not seen how labels changed in the meantime, and these have.
+    Args:
+        prepared: The sets of features.
+        cells: The models.
+        parts: `(n,)` the part of each row.
+        learned: `(n,)` bool, the rows that models are trained on; by default all.
+        workers: The number of trainings side by side.
+        told: Called with the number of trainings that are done, of all, and the name of the next.
     """
-    job, inside = next(iter(jobs.values())), together.inside
-    if not together.weights or inside is None or len(inside.rows) == len(job.y):
-        return together
-    rows, models = inside.rows, together.models
-    logits = [_logits(job.task, model.predict(jobs[cell[0]].x[rows])) for cell, model in models.items()]
-    _, offset = _weights(job, np.stack(logits, 1), rows, np.array([together.weights[cell] for cell in models]))
-    return replace(together, offset=offset)
+    learned = np.full(len(parts), True) if learned is None else learned
+
+    def predicted(cell: Cell, part: int) -> Array:
+        of_set = prepared[cell[0]]
+        model = of_set.train(cell[1], np.flatnonzero(learned & (parts != part)))
+        return model.predict(of_set.job.x[parts == part])
+
+    tasks = [(cell, part) for cell in cells for part in range(parts.max() + 1)]
+    done = dict(zip(tasks, _each(predicted, tasks, workers, told), strict=True))
+    count = int(parts.max()) + 1
+    return {cell: assembled([done[cell, part] for part in range(count)], parts) for cell in cells}
 
 
-def predictions_inside(task: Task, results: Mapping[Cell, OutOfFold], folds: Sequence[Split]) -> Inside:
-    """Return what weights are learned from: the predictions of models that `out_of_fold` returned."""
-    rows = np.concatenate([held_out for _, held_out in folds])
-    return Inside(rows, {cell: _logits(task, predictions) for cell, (predictions, _) in results.items()})
+def assembled(of_parts: Sequence[Array], parts: Array) -> Array:
+    """Return `(n, …)` the values of all rows, from those of the rows of each part."""
+    values = np.empty((len(parts), *of_parts[0].shape[1:]))
+    for part, each in enumerate(of_parts):
+        values[parts == part] = each
+    return values
 
 
-def needed(job: Job, inside: Inside, cells: Sequence[Cell] | None = None) -> list[Cell]:
-    """Return the models, of some or all, that are worth their weight by Akaike's criterion, at least one.
+def _each(function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], workers: int, told: Told | None) -> list[Any]:
+    """Return the results of a function for each task, in their order."""
+    if workers > 1:
+        return side_by_side(function, tasks, workers, told, [" ".join(task[0]) for task in tasks])
+    return [function(*task) for task in tasks]
 
-    The model without which the criterion is lowest is left out, again and again, as long as that lowers it.
+
+def crossed(
+    job: Job, predictions: Mapping[Cell, Array], prior: Mapping[Cell, float], parts: Array, learned: Array, rows: Array
+) -> Array:
+    """Return the predictions of some rows by all models together, each part with weights from rows of the others.
+
+    Args:
+        job: The rows with their labels.
+        predictions: What `out_of_parts` returned.
+        prior: The prior share of each model.
+        parts: `(n,)` the part of each row.
+        learned: `(n,)` bool, the rows that weights are learned from.
+        rows: `(n,)` bool, the rows to predict, in order.
     """
-    chosen = list(inside.logits if cells is None else cells)
-    lowest = criterion(job, inside, chosen)
-    while len(chosen) > 1:
-        without = [criterion(job, inside, [each for each in chosen if each != cell]) for cell in chosen]
-        place = int(np.argmin(without))
-        if without[place] > lowest:
-            break
-        lowest = without[place]
-        del chosen[place]
-    return chosen
+    first = next(iter(predictions.values()))
+    result = np.empty(first.shape)
+    for part in range(parts.max() + 1):
+        inside, outside = np.flatnonzero(learned & (parts != part)), np.flatnonzero(rows & (parts == part))
+        of_part = replace(
+            job, y=job.y[inside], weights=None if job.weights is None else job.weights[inside], groups=None
+        )
+        weights, offset = weigh(of_part, {cell: each[inside] for cell, each in predictions.items()}, prior)
+        each = {cell: predictions[cell][outside] for cell in weights}
+        result[outside] = summed(job.task, each, weights, offset, len(outside))
+    return result[rows]
 
 
-def criterion(job: Job, inside: Inside, cells: Sequence[Cell]) -> float:
-    """Return the negative log-likelihood of the rows by models with their best weights, in nats, plus 1 for each model.
+def summed(task: Task, predictions: Mapping[Cell, Array], weights: Mapping[Cell, float], offset: float, n: int) -> Array:
+    """Return the predictions of `n` rows from those of models and their weights."""
+    if not weights:
+        return np.full(n, offset)
+    together = sum((weight * logits(task, predictions[cell]) for cell, weight in weights.items()), offset)
+    return probabilities(task, np.asarray(together))
 
-    That is half of Akaike's criterion (Akaike 1974). A weight of no use gains less than one nat by chance, as a rule.
+
+def weigh(job: Job, predictions: Mapping[Cell, Array], prior: Mapping[Cell, float]) -> tuple[dict[Cell, float], float]:
+    """Return the weights above 0 of the models, and what is added to their sum.
+
+    Weights are at least 0, and minimise the negative log-likelihood of the labels in nats plus `PULL` times the squared
+    distances from the prior shares, which are divided by their sum. Those of classes are then divided by theirs, and
+    nothing is added. Numbers have the likelihood of a normal distribution around the weighted sum plus a number. If no
+    model of numbers is better than their mean, that is what they are predicted with.
+
+    Args:
+        job: The labels of the rows.
+        predictions: Those of each model for these rows.
+        prior: The prior share of each model.
     """
-    return _surprise(job, inside, cells) + len(cells)
+    from scipy.optimize import minimize  # type: ignore[import-untyped]
 
-
-def _surprise(job: Job, inside: Inside, cells: Sequence[Cell]) -> float:
-    """Return the negative log-likelihood of the rows, in nats, by some of the models with their best weights."""
-    weights, offset = weigh(job, inside, cells)
-    y, n = job.y[inside.rows], len(inside.rows)
-    counts = np.ones(n) if job.weights is None else job.weights[inside.rows]
-    counts = counts * n / counts.sum()
-    predicted = summed(job.task, inside.logits, weights, offset, n)
+    cells = list(predictions)
+    shares = np.array([prior[cell] for cell in cells])
+    shares = shares / shares.sum()
+    y, n = job.y, len(job.y)
+    counts = np.ones(n) if job.weights is None else job.weights * n / job.weights.sum()
+    inside = np.stack([logits(job.task, predictions[cell]).reshape(n, -1) for cell in cells], 1)  # (n, cells, outputs)
     if job.task == "numeric":
-        return float(n / 2 * np.log(max((counts * (y - predicted) ** 2).mean(), 1e-300)))
-    likely = np.where(y == 1, predicted, 1 - predicted) if job.task == "binary" else predicted[np.arange(n), y]
-    return float(-(counts * np.log(likely.clip(1e-300))).sum())
+        inside = inside[:, :, 0]
+        level, spread = np.average(y, weights=counts), np.sqrt(np.cov(y, aweights=counts, ddof=0)) or 1.0
+        inside, y = (inside - level) / spread, (y - level) / spread
+        centre = counts @ inside / n
+    else:
+        hot = y[:, None] == (np.array([1]) if job.task == "binary" else np.arange(job.classes))
+
+    def loss(weights: Array) -> tuple[float, Array]:
+        """Return what is minimised, and its gradient."""
+        distance = weights - shares
+        if job.task == "numeric":
+            error = y - (inside - centre) @ weights
+            square = max(counts @ error**2 / n, 1e-300)
+            value, gradient = n / 2 * np.log(square), -(counts * error) @ (inside - centre) / square
+        else:
+            scores = np.einsum("nkc,k->nc", inside, weights)
+            scores = scores[:, 0] if job.task == "binary" else scores
+            error = (probabilities(job.task, scores).reshape(n, -1) - hot) * counts[:, None]
+            value, gradient = counts @ surprise(job.task, scores, y), np.einsum("nkc,nc->k", inside, error)
+        return float(value + PULL * distance @ distance), gradient + 2 * PULL * distance
+
+    weights = minimize(loss, shares, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(cells)).x
+    offset = 0.0
+    if job.task == "numeric":
+        offset = float(level - (level + spread * centre) @ weights)
+    else:
+        weights = weights / weights.sum() if weights.any() else shares
+    return {cell: float(weight) for cell, weight in zip(cells, weights, strict=True) if weight > 0}, float(offset)
 
 
-def weigh(job: Job, inside: Inside, cells: Sequence[Cell]) -> tuple[dict[Cell, float], Array]:
-    """Return the weights above 0 of some of the models, and what is added to the weighted sum."""
-    weights, offset = _weights(job, np.stack([inside.logits[cell] for cell in cells], 1), inside.rows)
-    return {cell: float(weight) for cell, weight in zip(cells, weights, strict=True) if weight > 0}, offset
-
-
-def inner_folds(job: Job) -> list[Split]:
-    """Return the training and test rows of at most `FOLDS` folds, stratified by class; groups are not split.
-
-    They are fewer where a class has fewer rows, or where there are fewer groups, and none where fewer than two are left
-    or groups leave a training part without a class.
-    """
-    from sklearn import model_selection
-
-    count = FOLDS if job.task == "numeric" else min(FOLDS, int(np.bincount(job.y, minlength=job.classes).min()))
-    count = min(count, len(job.y) // 2 if job.groups is None else len(np.unique(job.groups)))
-    if count < 2:
-        return []
-    name = ("" if job.task == "numeric" else "Stratified") + ("" if job.groups is None else "Group") + "KFold"
-    options = {} if name == "GroupKFold" else {"shuffle": True, "random_state": job.seed}
-    folds = list(getattr(model_selection, name)(count, **options).split(job.y, job.y, job.groups))
-    whole = job.task == "numeric" or all(len(np.unique(job.y[train])) == job.classes for train, _ in folds)
-    return folds if whole else []
-
-
-def out_of_fold(job: Job, head: str, folds: Sequence[Split]) -> OutOfFold:
-    """Return the predictions of a model for the rows of all folds, one fold after another, and the number of trees."""
-    parts = list[OutOfFold]()
-    for train, held_out in folds:
-        inner = job.part(train, held_out)
-        trained, count = stopped_trees(inner, job.y[held_out]) if head == TREES else (fit_linear(inner), 0)
-        parts.append((trained.predict(inner.test), count))
-    return joined(parts)
-
-
-def joined(parts: Sequence[OutOfFold]) -> OutOfFold:
-    """Return the predictions of several folds as those of one, with the mean number of trees."""
-    predictions, counts = zip(*parts, strict=True)
-    return np.concatenate(predictions), round(float(np.mean(counts)))
-
-
-def trained(job: Job, head: str, result: OutOfFold) -> Fitted:
-    """Return a model that was trained on all rows, trees with the number that `out_of_fold` found."""
-    if head == GIVEN:
-        return Given(job.task)
-    return counted_trees(job, max(result[1], 1)) if head == TREES else fit_linear(job)
-
-
-def _logits(task: Task, predictions: Array) -> Array:
+def logits(task: Task, predictions: Array) -> Array:
     """Return `(m,)` logits of class 1, `(m, classes)` logarithms of the probabilities, or the numbers as they are."""
     if task == "numeric":
         return predictions
     bounded = predictions.clip(LEAST, 1 - LEAST)
     return np.asarray(np.log(bounded / (1 - bounded)) if task == "binary" else np.log(bounded))
-
-
-def _weights(job: Job, inside: Array, rows: Array, given: Array | None = None) -> tuple[Array, Array]:
-    """Return `(cells,)` weights of at least 0, and what is added to the sum, from `(n, cells, …)` logits.
-
-    Each weight has half its square as a penalty, in nats, as by a standard normal prior: it costs a calibrated model
-    next to nothing, and no model that says almost the same of all rows gets a weight of a hundred. For numbers, a nat
-    is the squared error of a row over twice the variance of the label. With given weights, only what is added is
-    learned.
-    """
-    from scipy.optimize import minimize, nnls  # type: ignore[import-untyped]
-
-    y, counts = job.y[rows], np.ones(len(rows)) if job.weights is None else job.weights[rows]
-    shares = counts / counts.sum()
-    if job.task == "numeric":
-        centre, roots = shares @ inside, np.sqrt(shares)
-        mean = shares @ y
-        spread = np.sqrt(shares @ (y - mean) ** 2 / len(y))
-        left = np.concatenate([roots[:, None] * (inside - centre), spread * np.eye(inside.shape[1])])
-        right = np.concatenate([roots * (y - mean), np.zeros(inside.shape[1])])
-        weights = nnls(left, right)[0] if given is None else given
-        return weights, np.asarray(mean - centre @ weights)
-    cells, size = inside.shape[1], 1 if job.task == "binary" else job.classes
-    logits = inside.reshape(len(y), cells, size)
-    hot = y[:, None] == (np.array([1]) if size == 1 else np.arange(size))
-
-    def loss(values: Array) -> tuple[float, Array]:
-        """Return the mean cross-entropy with the penalty, and its gradient."""
-        scores = np.einsum("nkc,k->nc", logits, values[:cells]) + values[cells:]
-        predicted = probabilities(job.task, scores if size > 1 else scores[:, 0]).reshape(len(y), size)
-        likely = np.where(hot, predicted, 1 - predicted) if size == 1 else (predicted * hot).sum(1, keepdims=True)
-        error = shares[:, None] * (predicted - hot)
-        gradient = np.concatenate([np.einsum("nkc,nc->k", logits, error), error.sum(0)])
-        penalty = values[:cells] @ values[:cells] / (2 * len(y))
-        gradient[:cells] += values[:cells] / len(y)
-        return float(-(shares @ np.log(likely.clip(1e-300)))[0] + penalty), gradient
-
-    start = np.concatenate([np.full(cells, 1 / cells) if given is None else given, np.zeros(size)])
-    bounds: list[tuple[float | None, float | None]] = [(0, None)] * cells if given is None else [(w, w) for w in given]
-    bounds += [(None, None)] * size
-    values = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
-    values = values if values[:cells].any() else start
-    return values[:cells], values[cells:] if size > 1 else values[cells]

@@ -10,9 +10,9 @@ from typing import Any, cast
 import pyarrow as pa
 
 from eventvec.dataset import Dataset
-from eventvec.errors import ConfigError, shown
-from eventvec.options import above_zero, check_seed, option_types
-from eventvec.predicting.event_predictor import Predictor, learn
+from eventvec.errors import ConfigError, nearest, shown
+from eventvec.options import above_zero, at_least, check_seed, option_types
+from eventvec.predicting.event_predictor import Effort, Predictor, learn
 from eventvec.predicting.families import Rows
 from eventvec.predicting.frames import frame_of, library_of
 from eventvec.predicting.labelled_rows import Learning, of_array, of_table
@@ -27,6 +27,9 @@ from eventvec.training.progress_bars import bar
 
 SEED_BITS = 31
 """The size of seeds that LightGBM takes."""
+METRICS_OF_NUMBERS = ("r2", "mae")
+MOST_VALUES = 100_000_000
+"""The largest number of rows times features on which boosted trees are trained; about five minutes on two cores."""
 
 
 def class_names(predictor: Predictor) -> list[str]:
@@ -36,11 +39,17 @@ def class_names(predictor: Predictor) -> list[str]:
 
 def learn_in_place(model: Any, events: Any, labels: Any, asked: Learning) -> None:
     """Train a model in place; it is as before if that fails."""
-    above_zero("budget", model.budget)
+    if model.budget is not None:
+        above_zero("budget", model.budget)
+    at_least("most_values", model.most_values, 1)
+    metric = getattr(model, "metric", "r2")
+    if metric not in METRICS_OF_NUMBERS:
+        raise ConfigError(f"metric {shown(metric)} is not known; {nearest(metric, METRICS_OF_NUMBERS)}")
     check_seed("random_state", model.random_state, SEED_BITS)
     if model.vector is not None and not isinstance(model.vector, Run):
         raise ConfigError(f"vector must be a Run, got {type(model.vector).__name__}; load it: ev.load(path)")
-    deadline, data = time.monotonic() + model.budget, events if isinstance(events, Dataset) else None
+    deadline = None if model.budget is None else time.monotonic() + model.budget
+    data = events if isinstance(events, Dataset) else None
     if asked.label is not None:
         source = events if data is not None else kept(events)  # which may be read twice
         with bar("reading", model.progress):
@@ -50,7 +59,8 @@ def learn_in_place(model: Any, events: Any, labels: Any, asked: Learning) -> Non
     else:
         learned = of_array(data, labels, asked)
     with bar("training", model.progress) as tick:
-        predictor = learn(learned.lesson, model.random_state, deadline, tick)
+        effort = Effort(model.random_state, "mae" if metric == "mae" else None, model.most_values, deadline, tick)
+        predictor = learn(learned.lesson, effort)
     model.predictor_ = replace(
         predictor, label_time=learned.label_time, inclusive=asked.time.inclusive, vector=model.vector,
         notes=(*learned.notes, *predictor.notes),
@@ -122,7 +132,8 @@ def arguments_of(model: Any) -> dict[str, Any]:
     return {
         **given,
         "reading": reading or None,
-        "budget": float(given["budget"]),
+        "budget": None if given["budget"] is None else float(given["budget"]),
+        "most_values": int(given["most_values"]),
         "random_state": int(model.random_state),
     }
 

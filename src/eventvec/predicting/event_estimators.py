@@ -17,6 +17,7 @@ from eventvec.answers import Answer
 from eventvec.dataset import Dataset
 from eventvec.errors import CheckpointError
 from eventvec.predicting.estimator_steps import (
+    MOST_VALUES,
     arguments_of,
     class_names,
     described,
@@ -40,9 +41,12 @@ class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier of event histories: events and labels in, calibrated probabilities out.
 
     It trains no network unless asked. Families of features of the histories (hand-crafted ones, codes, convolutions,
-    static columns, earlier labels, your own) are read by boosted trees and linear models; the best eight of these are
-    weighed by a logistic regression on their predictions of rows that they were not trained on. Where labels have
-    times, these are the latest rows.
+    static columns, earlier labels, your own) are read by boosted trees and linear models of fixed sets of them. The
+    models are weighed by their predictions of entities that they were not trained on, near fixed prior shares, and
+    trained again on all rows. The score is computed on rows that chose nothing: where labels have times of a calendar,
+    on the latest fifth, predicted from earlier rows of other entities.
+
+    Without `budget`, one seed gives the same bits on one machine for any number of threads.
 
     Only events before the time of a label are read. Without `cutoffs`, the moment of prediction is the last event of
     the data that are given. An entity of `cutoffs` without events before its time, or without any, is predicted as an
@@ -61,17 +65,19 @@ class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         numeric: Columns of numbers.
         reading: Further options of `ev.read`, as for `EventVectorizer`.
         vector: A trained `Run`, whose vectors are a family of features too.
-        network: Whether a network is trained on the label too, a GRU from scratch or the encoder of `vector`; its
-            trainings share the time that the other families leave.
-        budget: The seconds after which no further family is begun; the first is always used.
+        network: Whether a network is trained on the label too, a GRU from scratch or the encoder of `vector`; with a
+            budget, its trainings share the time that the other models leave.
+        budget: The seconds that reading and training may take; a note names what it leaves out. By default there is no
+            bound, because `most_values` bounds the work.
+        most_values: The largest number of rows times features on which boosted trees are trained; of more rows, a
+            random sample trains them, and a note says how many. The default takes about five minutes on two cores.
         random_state: The seed of everything random.
         progress: Whether to show progress, on a terminal and in a notebook.
 
     Attributes:
         classes_: The classes in ascending order.
         predictor_: The trained models with their weights.
-        adds: For each family, how much it adds to the score, out of fold with an interval.
-        notes_: Sentences about what was inferred, counted, left out or dropped.
+        notes_: Sentences about what was inferred, counted or left out.
 
     Example:
         >>> import polars as pl
@@ -94,13 +100,15 @@ class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         reading: Mapping[str, Any] | None = None,
         vector: Run | None = None,
         network: bool = False,
-        budget: float = 60.0,
+        budget: float | None = None,
+        most_values: int = MOST_VALUES,
         random_state: int = 0,
         progress: bool = True,
     ) -> None:
         self.key, self.time, self.categorical, self.numeric = key, time, categorical, numeric
         self.reading, self.vector, self.network = reading, vector, network
-        self.budget, self.random_state, self.progress = budget, random_state, progress
+        self.budget, self.most_values = budget, most_values
+        self.random_state, self.progress = random_state, progress
 
     def fit(
         self,
@@ -206,14 +214,8 @@ class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         likeliest = self.classes_[probabilities.argmax(1)]
         return likeliest if isinstance(events, Dataset) else predicted_frame(events, rows, ["prediction"], [likeliest])
 
-    @property
-    def adds(self) -> list[dict[str, Any]]:
-        """How much each family adds to the score out of fold, one row for each."""
-        check_is_fitted(self, "predictor_")
-        return list(self.predictor_.info["adds"])
-
     def explain(self) -> Answer:
-        """Return what the model is worth out of fold, by family and by column of the events."""
+        """Return what the model is worth on rows that chose nothing, its models, and what their trees rest on."""
         check_is_fitted(self, "predictor_")
         return explained(self.predictor_)
 
@@ -257,8 +259,7 @@ class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 class EventRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A regressor of event histories: events and numbers in, predicted numbers out.
 
-    It is the same as `EventClassifier`, for numbers: models are weighed by least squares with weights that are not
-    negative.
+    It is the same as `EventClassifier`, for numbers.
 
     Args:
         key: As for `EventClassifier`, as are the others.
@@ -268,14 +269,16 @@ class EventRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         reading: Further options of `ev.read`.
         vector: A trained `Run`.
         network: Whether a network is trained too.
-        budget: The seconds after which no further family is begun.
+        budget: The seconds that reading and training may take.
+        most_values: The largest number of rows times features on which boosted trees are trained.
+        metric: `r2`, to predict with small squared errors, or `mae`: then trees that minimise absolute errors are
+            among the models, and the score is the mean absolute error.
         random_state: The seed of everything random.
         progress: Whether to show progress.
 
     Attributes:
         predictor_: The trained models with their weights.
-        adds: For each family, how much it adds to the score, out of fold with an interval.
-        notes_: Sentences about what was inferred, counted, left out or dropped.
+        notes_: Sentences about what was inferred, counted or left out.
 
     Example:
         >>> import polars as pl
@@ -298,13 +301,16 @@ class EventRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         reading: Mapping[str, Any] | None = None,
         vector: Run | None = None,
         network: bool = False,
-        budget: float = 60.0,
+        budget: float | None = None,
+        most_values: int = MOST_VALUES,
+        metric: str = "r2",
         random_state: int = 0,
         progress: bool = True,
     ) -> None:
         self.key, self.time, self.categorical, self.numeric = key, time, categorical, numeric
         self.reading, self.vector, self.network = reading, vector, network
-        self.budget, self.random_state, self.progress = budget, random_state, progress
+        self.budget, self.most_values, self.metric = budget, most_values, metric
+        self.random_state, self.progress = random_state, progress
 
     def fit(
         self,
@@ -353,14 +359,8 @@ class EventRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         values, rows = predictions_of(self, events, cutoffs, cutoff_column, until, static, labels, features)
         return values if isinstance(events, Dataset) else predicted_frame(events, rows, ["prediction"], [values])
 
-    @property
-    def adds(self) -> list[dict[str, Any]]:
-        """How much each family adds to the score out of fold, one row for each."""
-        check_is_fitted(self, "predictor_")
-        return list(self.predictor_.info["adds"])
-
     def explain(self) -> Answer:
-        """Return what the model is worth out of fold, by family and by column of the events."""
+        """Return what the model is worth on rows that chose nothing, its models, and what their trees rest on."""
         check_is_fitted(self, "predictor_")
         return explained(self.predictor_)
 

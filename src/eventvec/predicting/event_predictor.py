@@ -1,4 +1,13 @@
-"""`Predictor`: models on families of features that predict a label together, and how they are trained and weighed."""
+"""`Predictor`: models on sets of features that predict a label together, and how they are trained and weighed.
+
+::
+
+    H   hand-crafted features, with aggregates of lists     C   codes
+    A   all families together                               V   convolutions
+    CC  codes and convolutions
+
+Boosted trees read H, A and CC, linear models H, A, C and V, each with static columns and earlier labels beside.
+"""
 
 from __future__ import annotations
 
@@ -11,58 +20,48 @@ from typing import Any
 import numpy as np
 import torch
 
-from eventvec.evaluation.fitted import Trees
-from eventvec.evaluation.metrics import measure
-from eventvec.evaluation.models import Job, decided
+from eventvec.evaluation.fitted import Given, Trees
+from eventvec.evaluation.learners import COMPONENTS, GIVEN, L1_TREES, LINEAR, TREES, Prepared
+from eventvec.evaluation.metrics import Task
+from eventvec.evaluation.models import Job
 from eventvec.evaluation.parallel import side_by_side
-from eventvec.evaluation.resampled_scores import replicates
-from eventvec.evaluation.stacking import (
-    GIVEN,
-    Cell,
-    Inside,
-    OutOfFold,
-    Stacked,
-    criterion,
-    heads_of,
-    joined,
-    levelled,
-    needed,
-    out_of_fold,
-    predictions_inside,
-    stacked,
-    summed,
-    weigh,
-    weighted,
-)
+from eventvec.evaluation.stacking import Cell, Stacked, alone, learners_of, out_of_parts, parts_of, trained
 from eventvec.evaluation.task import Target
 from eventvec.predicting.families import (
+    EARLIER,
     FAMILIES,
     NETWORK,
     STATIC,
-    TOGETHER,
     Block,
     Family,
     Rows,
     StaticValues,
-    beside_each_other,
     empty_target,
     matrix,
     names_for,
     of_events,
 )
-from eventvec.predicting.later_folds import folds_of
+from eventvec.predicting.held_out_scores import HeldOutScores, held_out_scores, latest_rows
 from eventvec.predicting.network_family import NetworkLesson
 from eventvec.runs import Run, versions
 from eventvec.schema import Schema
 from eventvec.sequences import Array
-from eventvec.statistics import Estimate
-from eventvec.statistics.intervals import NORMAL
-from eventvec.statistics.resampling import resample
 
-MOST = 8
-"""The largest number of models that are weighed."""
+HANDCRAFTED, ALL = "hand-crafted", "all"
+BOTH, CODES, CONVOLUTIONS = "codes and convolutions", "codes", "convolutions"
+WITH_RESPONSES = " with all responses"
+"""What follows the name of a set that trees read with all responses of the convolutions."""
+SHARES: Mapping[tuple[str, str], float] = {
+    (HANDCRAFTED, TREES): 1.0, (ALL, TREES): 1.0, (BOTH, TREES): 0.3,
+    (HANDCRAFTED, LINEAR): 0.5, (ALL, LINEAR): 0.5, (CODES, LINEAR): 0.2, (CONVOLUTIONS, LINEAR): 0.1,
+    (HANDCRAFTED, L1_TREES): 1.0, (ALL, L1_TREES): 1.0,
+}  # fmt: skip
+"""The prior share of each model, in the order in which a budget is spent; those of `L1_TREES` are for absolute
+errors, and a network has 1."""
 LEAST_SECONDS = 1.0
-"""The fewest seconds in which the trainings of a network share."""
+"""The fewest seconds that a budget leaves to models."""
+TRIED, LEAST_ROWS = 2000, 100
+"""The number of rows of the training by which costs are estimated, and the fewest that a budget leaves to trees."""
 Progress = Callable[[int, int, str], None]
 
 
@@ -76,12 +75,12 @@ class Predictor:
         families: The families that the models read.
         sets: The families of each set of features on which models are trained.
         stack: The models with their weights.
-        info: What a run folder says beside these: `id`, `seed`, `fingerprint`, `versions`, counts, `score` out of fold,
-            and `adds`, what each family adds.
+        info: What a run folder says beside these: `id`, `seed`, `fingerprint`, `versions`, counts, `metric`, the
+            `scores` of `held_out_scores`, None if there were too few rows, and `gains`.
         label_time: The column with the times of the labels; None if they had none.
         inclusive: Whether events at the very time of a label were read.
         vector: The run whose vectors are a family.
-        notes: Sentences about what was counted, left out or dropped.
+        notes: Sentences about what was counted or left out.
     """
 
     schema: Schema
@@ -97,8 +96,8 @@ class Predictor:
 
     def predict(self, rows: Rows) -> Array:
         """Return `(n, classes)` probabilities, or `(n,)` numbers."""
-        names = dict.fromkeys(name for name, _ in self.stack.models)
-        features = {name: matrix(self.families, self.sets[name], rows)[0] for name in names}
+        blocks = {name: family.features(rows) for name, family in self.families.items()}
+        features = {name: matrix(blocks, self.sets[name])[0] for name in {name for name, _ in self.stack.models}}
         predicted = self.stack.predict(features or {"": np.empty((len(rows.data), 0))})
         return np.stack([1 - predicted, predicted], 1) if self.target.task == "binary" else predicted
 
@@ -126,78 +125,62 @@ class Lesson:
     network: NetworkLesson | None = None
 
 
-def learn(lesson: Lesson, seed: int, deadline: float, progress: Progress | None = None) -> Predictor:
-    """Return a predictor of the label.
-
-    Each set of features is tried with each head: boosted trees that stop early, and a linear model. The `MOST` best out
-    of fold are weighed together and trained again on all rows; those without weight are dropped. A network comes last:
-    it is trained for each fold, and on all rows if it has weight, each time for an equal part of the time that is left.
+@dataclass(frozen=True)
+class Effort:
+    """What a predictor may cost, and by what it is judged.
 
     Args:
-        lesson: What is learned from.
         seed: The seed of everything random.
-        deadline: The `time.monotonic` after which no further set of features is begun, except for the first.
-        progress: Called with the number of sets that are done and of all, and the name of the next.
+        metric: `mae` to predict numbers with small absolute errors; None for the usual score of the task.
+        most_values: The largest number of rows times features on which boosted trees are trained.
+        deadline: The `time.monotonic` until which training should end; None if it has no end.
+        progress: Called with the number of trainings that are done, of all, and the name of the next.
+    """
+
+    seed: int
+    metric: str | None
+    most_values: int
+    deadline: float | None = None
+    progress: Progress | None = None
+
+
+def learn(lesson: Lesson, effort: Effort) -> Predictor:
+    """Return a predictor of the label.
+
+    Each model of `SHARES` predicts the rows of each part of the entities from those of the others. By these predictions
+    the models are weighed, and all are trained again on all rows. The score is computed in the same way where nothing
+    was chosen, see `held_out_scores`.
     """
     target, n = lesson.target, len(lesson.target.y)
-    names = [*names_for(lesson.rows.data.schema), *lesson.extra]
-    names += [NETWORK] if lesson.network else []
-    sets: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
-    if STATIC in names:
-        first = next(iter(FAMILIES))
-        sets = {first: sets[first], f"{first}{TOGETHER}{STATIC}": (first, STATIC), **sets}
     job = Job(
-        target.task, len(target.classes), np.empty((n, 0)), target.y, np.empty((0, 0)), seed,
-        weights=lesson.weights, groups=lesson.entities,
+        target.task, len(target.classes), np.empty((n, 0), np.float32), target.y, np.empty((0, 0)), effort.seed,
+        num_threads=1, weights=lesson.weights, groups=lesson.entities,
     )  # fmt: skip
-    folds, how = folds_of(job, lesson.moments)
-    families, jobs, results = dict[str, Family](), dict[str, Job](), dict[Cell, OutOfFold]()
-    blocks, columns, seconds = dict[str, Block](), dict[str, list[str]](), 0.0
-    for place, (name, parts) in enumerate(sets.items()):
-        if jobs and (time.monotonic() > deadline or not folds):
-            break
-        if progress:
-            progress(place, len(sets), name)
-        if name == NETWORK and lesson.network:
-            seconds = max(deadline - time.monotonic(), LEAST_SECONDS) / (len(folds) + 1)
-            results[name, GIVEN] = lesson.network.out_of_fold(folds, seed, seconds)
-            jobs[name] = job
-            break
-        for part in parts:
-            if part not in families:
-                families[part] = lesson.extra[part] if part in lesson.extra else of_events(part, lesson.rows)
-                blocks[part] = families[part].features(lesson.rows)
-        x, columns[name] = beside_each_other([blocks[part] for part in parts])
+    families, blocks, skipped = _fitted(lesson, effort)
+    sets, prior = learned_sets(list(families), target.task, effort.metric)
+    parts = parts_of(job)
+    columns, jobs = dict[str, list[str]](), dict[str, Job]()
+    for name in sets if parts is not None else list(sets)[:1]:
+        x, columns[name] = matrix(blocks, sets[name])
         jobs[name] = replace(job, x=x, test=x[:0])
-        if folds:
-            heads = heads_of(target.task)
-            alone = replace(jobs[name], num_threads=1)  # folds side by side take half the time of trees on two threads
-            tasks = [(alone, head, [fold]) for head in heads for fold in folds]
-            done = side_by_side(out_of_fold, tasks, torch.get_num_threads())
-            for begin, head in zip(range(0, len(done), len(folds)), heads, strict=True):
-                results[name, head] = joined(done[begin : begin + len(folds)])
-    every = predictions_inside(target.task, results, folds) if folds else None
-    if every is None:
-        stack = stacked(jobs, folds=[])
+    del blocks
+    if parts is None:
+        stack, scores = alone({name: Prepared(each) for name, each in jobs.items()}), None
+        notes = ["There are too few rows, or rows of a class, to weigh models; one linear model predicts."]
     else:
-        chosen = _without_the_rest(job, every, {name: sets[name] for name in jobs})
-        stack = weighted(jobs, {cell: results[cell] for cell in chosen}, folds, MOST)
-    skipped = [name for name in sets if name not in jobs] if folds else []
-    score, adds = worth(job, stack, every, {name: sets[name] for name in jobs})
+        late = latest_rows(job, lesson.moments if lesson.rows.data.schema.clock else None, parts)
+        trainings = (int(parts.max()) + 1) * (1 if late is None else 2) + 1
+        prior, most, left_out = _afforded(jobs, prior, trainings, effort)
+        prepared = {name: Prepared(each, most) for name, each in jobs.items()}
+        stack, scores, network = _weighed(lesson, job, prepared, prior, parts, late, effort)
+        notes = [*_of_budget([*skipped, *left_out]), *_of_sample(prepared, stack)]
+        if network is not None:
+            families[NETWORK], sets[NETWORK] = network, (NETWORK,)
     used = dict.fromkeys(part for name, _ in stack.models for part in sets[name])
-    if NETWORK in used and lesson.network:
-        families[NETWORK] = network = lesson.network.trained(None, seed, seconds)
-        stack = levelled(stack, {**jobs, NETWORK: replace(job, x=network.features(lesson.rows)[0])})
-    dropped = [part for part in dict.fromkeys(part for name in jobs for part in sets[name]) if part not in used]
-    notes = [how]
-    if skipped:
-        notes.append(f"The budget ended before these sets of features were begun: {', '.join(skipped)}.")
-    if dropped:
-        notes.append(f"These families add nothing and are dropped: {', '.join(dropped)}.")
     info = {
-        "id": uuid.uuid4().hex[:12], "seed": seed, "fingerprint": lesson.rows.data.fingerprint, "versions": versions(),
-        "rows": n, "entities": n if lesson.entities is None else len(np.unique(lesson.entities)),
-        "score": score, "adds": adds, "gains": gains(stack, columns),
+        "id": uuid.uuid4().hex[:12], "seed": effort.seed, "fingerprint": lesson.rows.data.fingerprint,
+        "versions": versions(), "rows": n, "entities": n if lesson.entities is None else len(np.unique(lesson.entities)),
+        "metric": effort.metric, "scores": scores, "gains": gains(stack, columns),
     }  # fmt: skip
     static = families.get(STATIC)
     fields = static.fields if isinstance(static, StaticValues) and STATIC in used else ()
@@ -207,59 +190,160 @@ def learn(lesson: Lesson, seed: int, deadline: float, progress: Progress | None 
     )  # fmt: skip
 
 
-def _without_the_rest(job: Job, every: Inside, sets: Mapping[str, tuple[str, ...]]) -> list[Cell]:
-    """Return the models that are weighed together: those that read static columns beside the first family, or those
-    that read none, whichever are better by Akaike's criterion; all if there are no static columns."""
-    beside = next((parts for parts in sets.values() if len(parts) > 1), None)
-    if beside is None:
-        return list(every.logits)
-    first, static = beside
-    kinds = [
-        [cell for cell in every.logits if sets[cell[0]] != (first,)],
-        [cell for cell in every.logits if static not in sets[cell[0]]],
-    ]
-    return min(kinds, key=lambda cells: criterion(job, every, needed(job, every, cells)))
+def _fitted(lesson: Lesson, effort: Effort) -> tuple[dict[str, Family], dict[str, Block], list[str]]:
+    """Return the families, fitted to the rows, their features, and those for which a budget leaves no time.
+
+    With a budget, a family is begun while two thirds of it are left; the first always is.
+    """
+    names = [name for name in (*names_for(lesson.rows.data.schema), *lesson.extra) if name != NETWORK]
+    begun = time.monotonic()
+    last = None if effort.deadline is None else begun + (effort.deadline - begun) / 3
+
+    def fitted(name: str) -> tuple[Family, Block] | None:
+        if name != names[0] and last is not None and time.monotonic() > last:
+            return None
+        family = lesson.extra[name] if name in lesson.extra else of_events(name, lesson.rows)
+        return family, family.features(lesson.rows)
+
+    # Each on one thread: several wait for one another wherever other programs compute too.
+    done = dict(zip(names, side_by_side(fitted, [(name,) for name in names], torch.get_num_threads()), strict=True))
+    made = {name: each for name, each in done.items() if each is not None}
+    families, blocks = ({name: each[place] for name, each in made.items()} for place in (0, 1))
+    return families, blocks, [name for name in names if name not in made]  # type: ignore[return-value]
 
 
-def worth(
-    job: Job, stack: Stacked, every: Inside | None, sets: Mapping[str, tuple[str, ...]]
-) -> tuple[Estimate | None, list[dict[str, Any]]]:
-    """Return the score of the main metric out of fold, and how much of it each family adds.
-
-    That is the difference to the models that do not read the family, whose weights are learned again. Both have an
-    interval by resampling entities, for the difference in pairs.
+def learned_sets(
+    names: list[str], task: Task, metric: str | None
+) -> tuple[dict[str, tuple[str, ...]], dict[Cell, float]]:
+    """Return the families of each set of features, and the prior share of each model on one of them.
 
     Args:
-        job: The training rows.
-        stack: The trained models.
-        every: The predictions of all models that were tried; None without inner folds.
-        sets: The families of each set of features.
+        names: The families that there are.
+        task: The task of the label.
+        metric: `mae` for models of absolute errors beside the others.
     """
-    families = list(dict.fromkeys(part for parts in sets.values() for part in parts))
-    inside = every
-    if inside is None or stack.inside is None:
-        return None, [{"family": name, "adds": None, "used": True} for name in families]
-    rows, task = inside.rows, job.task
-    counts = None if job.weights is None else job.weights[rows]
-    groups = None if job.groups is None else np.unique(job.groups[rows], return_inverse=True)[1]
-    drawn, truth = resample(len(rows), groups, seed=job.seed), job.y[rows]
+    beside = tuple(name for name in (STATIC, EARLIER) if name in names)
 
-    def scored(cells: list[Cell]) -> tuple[float, Array]:
-        """Return the score of models that are weighed together, and its replicates."""
-        offset: Any = np.zeros(job.classes) if task == "multiclass" else np.zeros(())
-        weights, offset = weigh(job, inside, cells) if cells else ({}, offset)
-        predictions = decided(task, summed(task, inside.logits, weights, offset, len(rows)))
-        return measure(task, truth, predictions, counts)[0], replicates(task, truth, predictions, drawn, counts)[:, 0]
+    def together(*chosen: str) -> tuple[str, ...]:
+        return (*(name for name in chosen if name in names), *beside)
 
-    full, of_full = scored(list(stack.models))
-    adds = list[dict[str, Any]]()
-    for name in families:
-        used = any(name in sets[of] for of, _ in stack.models)
-        others = [cell for cell in inside.logits if name not in sets[cell[0]]]
-        score, of_score = scored(others) if used else (full, of_full)
-        difference = Estimate.around(full - score, NORMAL * float(np.nanstd(of_full - of_score, ddof=1)), signed=True)
-        adds.append({"family": name, "adds": difference, "used": used})
-    return Estimate.around(full, NORMAL * float(np.nanstd(of_full, ddof=1))), adds
+    every = {
+        HANDCRAFTED: together("handcrafted", "aggregates"),
+        ALL: together(*(name for name in names if name not in ("responses", *beside))),
+        BOTH: together("codes", "convolutions"),
+        CODES: together("codes"),
+        CONVOLUTIONS: together("convolutions"),
+    }
+    sets, prior = dict[str, tuple[str, ...]](), dict[Cell, float]()
+    learners = learners_of(task) + ([L1_TREES] if metric == "mae" and TREES in learners_of(task) else [])
+    for (name, learner), share in SHARES.items():
+        parts = every[name]
+        if learner not in learners or parts == beside or (name == ALL and parts == every[HANDCRAFTED]):
+            continue
+        if name == BOTH:  # has the name of the only one of the two that there is
+            name = next((one for one in (CODES, CONVOLUTIONS) if every[one] == parts), BOTH)
+        if learner != LINEAR and name != HANDCRAFTED and "responses" in names:
+            name, parts = name + WITH_RESPONSES, (*parts, "responses")
+        sets[name], prior[name, learner] = parts, share
+    return sets, prior
+
+
+def _weighed(
+    lesson: Lesson,
+    job: Job,
+    prepared: Mapping[str, Prepared],
+    prior: Mapping[Cell, float],
+    parts: Array,
+    late: Array | None,
+    effort: Effort,
+) -> tuple[Stacked, HeldOutScores, Family | None]:
+    """Return the models, weighed and trained on all rows, their scores, and the network if it is one of them."""
+    workers, count = torch.get_num_threads(), int(parts.max()) + 1
+    total = len(prior) * (count * (1 if late is None else 2) + 1)
+
+    def told(before: int) -> Progress | None:
+        if (progress := effort.progress) is None:
+            return None
+        return lambda done, _, name: progress(before + done, total, name)
+
+    predictions = out_of_parts(prepared, list(prior), parts, None, workers, told(0))
+    forward = {}
+    if late is not None:
+        forward = out_of_parts(prepared, list(prior), parts, ~late, workers, told(len(prior) * count))
+    models, network, prior = {}, lesson.network, dict(prior)
+    if network is not None:
+        cell, seconds = (NETWORK, GIVEN), None
+        if effort.deadline is not None:
+            trainings = count * (1 if late is None else 2) + 1
+            seconds = max(effort.deadline - time.monotonic(), LEAST_SECONDS) / trainings
+        predictions[cell] = network.out_of_parts(parts, None, effort.seed, seconds)
+        if late is not None:
+            forward[cell] = network.out_of_parts(parts, ~late, effort.seed, seconds)
+        prior[cell], models[cell] = 1.0, Given(job.task)
+    scores = held_out_scores(job, parts, prior, predictions, late, forward, effort.metric)
+    stack = trained(prepared, job, predictions, prior, models, workers, told(total - len(prior)))
+    if network is None or (NETWORK, GIVEN) not in stack.models:
+        return stack, scores, None
+    return stack, scores, network.trained(None, effort.seed, seconds)
+
+
+def _afforded(
+    jobs: Mapping[str, Job], prior: Mapping[Cell, float], trainings: int, effort: Effort
+) -> tuple[dict[Cell, float], int, list[str]]:
+    """Return the models that a budget allows, how many values trees may read, and the names of the other models.
+
+    What a model costs is estimated from a training on some rows of the first set. If the first model costs too much,
+    its trees are trained on fewer values.
+
+    Args:
+        jobs: One job for each set of features, by name.
+        prior: The prior share of each model.
+        trainings: How often each model is trained.
+        effort: What it may cost.
+    """
+    most = effort.most_values
+    if effort.deadline is None:
+        return dict(prior), most, []
+    first = next(iter(jobs.values()))
+    some = np.arange(0, len(first.y), -(-len(first.y) // TRIED))
+    trial = Prepared(replace(first, x=first.x[some], y=first.y[some], weights=None, groups=None))
+    seconds = {}
+    for learner in dict.fromkeys(learner for _, learner in prior):
+        begun = time.monotonic()
+        trial.train(learner)
+        seconds[learner] = (time.monotonic() - begun) / trial.job.x.size
+
+    def cost(cell: Cell, most: int) -> float:
+        x = jobs[cell[0]].x
+        size = len(x) * min(x.shape[1], COMPONENTS) if cell[1] == LINEAR else min(x.size, most)
+        return trainings * seconds[cell[1]] * size
+
+    left = max(effort.deadline - time.monotonic(), LEAST_SECONDS) * min(torch.get_num_threads(), len(prior))
+    cell = next(iter(prior))
+    if cell[1] != LINEAR and (whole := cost(cell, most)) > left:
+        most = max(int(min(jobs[cell[0]].x.size, most) * left / whole), jobs[cell[0]].x.shape[1] * LEAST_ROWS)
+    afforded = dict[Cell, float]()
+    for cell, share in prior.items():
+        if not afforded or sum(cost(each, most) for each in (*afforded, cell)) <= left:
+            afforded[cell] = share
+    return afforded, most, [f"{learner} on {name}" for name, learner in prior if (name, learner) not in afforded]
+
+
+def _of_budget(left_out: list[str]) -> list[str]:
+    """Return a note about what a budget left out."""
+    if not left_out:
+        return []
+    return [
+        f"The budget left out: {', '.join(left_out)}. A larger one, or none, adds them: budget=None (--time-budget)."
+    ]
+
+
+def _of_sample(prepared: Mapping[str, Prepared], stack: Stacked) -> list[str]:
+    """Return a note about the rows on which trees were trained, if they are a sample."""
+    sizes = {name: len(prepared[name].sample) for name, learner in stack.models if learner in (TREES, L1_TREES)}
+    n = {name: len(prepared[name].job.y) for name in sizes}
+    told = [f"{size:,} of {n[name]:,} rows ({name})" for name, size in sizes.items() if size < n[name]]
+    return [f"Boosted trees were trained on a random sample: {', '.join(told)}; most_values= sets its size."] * bool(told)
 
 
 def gains(stack: Stacked, columns: Mapping[str, list[str]]) -> dict[str, float]:
@@ -271,9 +355,8 @@ def gains(stack: Stacked, columns: Mapping[str, list[str]]) -> dict[str, float]:
     for cell, model in stack.models.items():
         if isinstance(model, Trees):
             gain = np.asarray(model.booster.feature_importance("gain"), float)
-            for column, each in zip(
-                columns[cell[0]], stack.weights[cell] * gain / max(gain.sum(), 1e-300), strict=True
-            ):
+            names = columns[cell[0]] if model.columns is None else [columns[cell[0]][place] for place in model.columns]
+            for column, each in zip(names, stack.weights[cell] * gain / max(gain.sum(), 1e-300), strict=True):
                 total[column] = total.get(column, 0.0) + float(each)
     everything = sum(total.values())
     order = sorted(total, key=total.__getitem__, reverse=True) if everything else []

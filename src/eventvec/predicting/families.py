@@ -36,12 +36,13 @@ FAMILIES: dict[str, Callable[[Schema], Any]] = {
     "aggregates": lambda schema: bounded(Aggregates, schema)[0],
     "codes": Codes,
     "convolutions": convolutions,
+    "responses": lambda schema: convolutions(schema, components=None),
 }
-"""Encoders without training by name, in the order in which they are tried. One with a method `fit` is fitted to the
-rows; its tensors are saved with the predictor."""
+"""Encoders without training by name. One with a method `fit` is fitted to the rows; its tensors are saved with the
+predictor."""
 STATIC, EARLIER, VECTOR, NETWORK = "static", "earlier_labels", "vector", "network"
-TOGETHER = " + "
-"""What stands between the families of a set of several."""
+LARGEST = 1e30
+"""The largest feature by its size."""
 VALUES = 20
 """How many values of a static column of categories have a feature."""
 
@@ -218,14 +219,16 @@ def _of_caller(name: str, rows: Rows, time: str | None) -> tuple[Array, list[str
 
 
 def filled(values: Array, means: Array) -> Array:
-    """Return `(n, 2 d)` numbers with their means where they are missing, and then whether they are missing.
+    """Return `(n, 2 d)` numbers minus their means, 0 where they are missing, and then whether they are missing.
+
+    Without its mean, a time of today's epoch keeps its seconds in float32.
 
     Example:
         >>> filled(np.array([[1.0], [np.nan]]), np.array([5.0])).tolist()
-        [[1.0, 0.0], [5.0, 1.0]]
+        [[-4.0, 0.0], [0.0, 1.0]]
     """
     missing = np.isnan(values)
-    return np.concatenate([np.where(missing, means, values), missing], 1)
+    return np.concatenate([np.where(missing, 0, values - means), missing], 1)
 
 
 def of_static(schema: Schema, names: Sequence[str]) -> StaticValues | None:
@@ -239,9 +242,10 @@ def names_for(schema: Schema) -> list[str]:
     """Return the names of the families of `FAMILIES` that data have.
 
     Aggregates are of columns of lists, which hand-crafted features do not read; codes need such a column or one of
-    codes.
+    codes. All responses of the convolutions, beside their components, pay where there is none.
     """
-    needed = {"aggregates": schema.bags, "codes": schema.categorical or schema.bags}
+    coded = bool(schema.categorical or schema.bags)
+    needed = {"aggregates": bool(schema.bags), "codes": coded, "responses": not coded}
     return [name for name in FAMILIES if needed.get(name, True)]
 
 
@@ -254,20 +258,15 @@ def of_events(name: str, rows: Rows) -> Encoded:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name of a caller's table that a family has, or that reads like several names."""
-    if name in (*FAMILIES, STATIC, EARLIER, VECTOR, NETWORK) or TOGETHER in name or not name:
+    """Refuse a name of a caller's table that a family has."""
+    if name in (*FAMILIES, STATIC, EARLIER, VECTOR, NETWORK) or not name:
         raise ConfigError(f"a table of features may not be called {shown(name)}; rename it: features={{'mine': table}}")
 
 
-def matrix(families: Mapping[str, Family], names: Sequence[str], rows: Rows) -> tuple[Array, list[str]]:
-    """Return `(n, d)` the features of several families side by side, and the column that each is of."""
-    return beside_each_other([families[name].features(rows) for name in names])
-
-
-def beside_each_other(blocks: Sequence[Block]) -> tuple[Array, list[str]]:
-    """Return the features of several families as one array, and the column that each is of."""
-    values = blocks[0][0] if len(blocks) == 1 else np.concatenate([values for values, _ in blocks], 1)
-    return values, [column for _, columns in blocks for column in columns]
+def matrix(blocks: Mapping[str, Block], names: Sequence[str]) -> tuple[Array, list[str]]:
+    """Return `(n, d)` float32 the features of several families side by side, and the column that each is of."""
+    parts = [blocks[name][0].clip(-LARGEST, LARGEST).astype(np.float32, copy=False) for name in names]
+    return np.concatenate(parts, 1), [column for name in names for column in blocks[name][1]]
 
 
 def empty_target(target: Target) -> Target:

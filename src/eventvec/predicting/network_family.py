@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,9 +12,8 @@ from eventvec.dataset import Dataset
 from eventvec.embedding import encode
 from eventvec.encoders.interface import capabilities
 from eventvec.evaluation.fitted import probabilities
-from eventvec.evaluation.folds import Split
 from eventvec.evaluation.metrics import Task
-from eventvec.evaluation.stacking import OutOfFold
+from eventvec.evaluation.stacking import assembled
 from eventvec.evaluation.task import Target
 from eventvec.methods.declarations import declared
 from eventvec.predicting.families import Block, Rows
@@ -83,23 +81,32 @@ class NetworkLesson:
     weights: Array | None
     start: Run | None
 
-    def out_of_fold(self, folds: Sequence[Split], seed: int, seconds: float) -> OutOfFold:
-        """Return the predictions of the rows of all folds, each by a network that was trained on the fold's others."""
-        x = self.data.sequences
-        parts = [
-            self.trained(rows, seed, seconds).predictions(x[torch.from_numpy(held_out)]) for rows, held_out in folds
-        ]
-        return np.concatenate(parts), 0
+    def out_of_parts(self, parts: Array, learned: Array | None, seed: int, seconds: float | None) -> Array:
+        """Return the predictions of all rows, each part's by a network that was trained on rows of the others.
 
-    def trained(self, rows: Array | None, seed: int, seconds: float) -> Network:
-        """Return a network that was trained on some rows, or on all, for at most so many seconds."""
+        Args:
+            parts: `(n,)` the part of each row.
+            learned: `(n,)` bool, the rows that networks are trained on; by default all.
+            seed: The seed of everything random.
+            seconds: The longest time of each training; None for no bound.
+        """
+        x, results = self.data.sequences, list[Array]()
+        for part in range(int(parts.max()) + 1):
+            rows = np.flatnonzero((parts != part) if learned is None else learned & (parts != part))
+            network = self.trained(rows, seed, seconds)
+            results.append(network.predictions(x[torch.from_numpy(np.flatnonzero(parts == part))]))
+        return assembled(results, parts)
+
+    def trained(self, rows: Array | None, seed: int, seconds: float | None) -> Network:
+        """Return a network that was trained on some rows, or on all, for at most so many seconds, or without bound."""
         data = self._labelled(np.arange(len(self.data)) if rows is None else rows)
         table: dict[str, Any] = {"name": "supervised", "label": LABEL}
         if self.weights is not None:
             table["weight"] = WEIGHT
         if self.start is None or ((has := capabilities(self.start.method.encoder)).states and has.causal):
             table |= AUXILIARY
-        method, tables = set_up(data, {"method": table, "fit": {"time_budget": seconds, "seed": seed}}, self.start)
+        bound = {} if seconds is None else {"time_budget": seconds}
+        method, tables = set_up(data, {"method": table, "fit": {**bound, "seed": seed}}, self.start)
         run = train(method, data, tables["fit"], tables, out=None, resume=False, device=None, progress=None)
         return Network(run, self.target.task, len(self.target.classes))
 

@@ -1,4 +1,4 @@
-"""What a predictor is worth out of fold, as an `Answer`: by family and by column of the events."""
+"""What a predictor is worth on rows that chose nothing, its models, and what they rest on, as an `Answer`."""
 
 from __future__ import annotations
 
@@ -8,43 +8,61 @@ from eventvec.answers import Answer
 from eventvec.errors import shown
 from eventvec.evaluation.metrics import METRIC_NAMES, METRICS
 from eventvec.predicting.event_predictor import Predictor
+from eventvec.predicting.held_out_scores import SHARE, HeldOutScores
+from eventvec.statistics import Estimate
 from eventvec.tables.label_times import untimed
 
 
 def explained(predictor: Predictor) -> Answer:
-    """Return what a predictor is worth out of fold: its score, what each family adds, its models and its columns."""
+    """Return what a predictor is worth: its score, its models with their weights, and the columns of the events."""
     info, target = predictor.info, predictor.target
-    metric = METRIC_NAMES[METRICS[target.task][0]]
-    name, score = shown(target.name), info["score"]
-    unweighed = f"{name} is predicted by one linear model, because there are too few rows to weigh several."
-    verdict = [unweighed if score is None else f"{name} is predicted with {metric} {score} out of fold."]
-    adds = [row for row in info["adds"] if row["adds"] is not None]
-    clear = [row for row in adds if row["adds"].place == "ahead"]
-    rest = [str(row["family"]) for row in adds if row["used"] and row not in clear]
-    dropped = [str(row["family"]) for row in adds if not row["used"]]
-    if len(adds) > 1:
-        verdict += [f"{row['family']} adds {row['adds']} to the others." for row in clear[:2]]
-        verdict += [f"It cannot be shown that these add anything: {', '.join(rest)}."] if rest else []
-        verdict += [f"Dropped, because they add nothing: {', '.join(dropped)}."] if dropped else []
+    metric = info["metric"] or METRICS[target.task][0]
+    name, scores = shown(target.name), info["scores"]
+    if scores is None:
+        verdict = [f"{name} is predicted by one linear model, because there are too few rows to weigh several."]
+    else:
+        verdict = _scored(name, METRIC_NAMES[metric], scores)
     if untimed(None) in predictor.notes:
         verdict = [*verdict[:4], untimed(None)]
     models = [
-        {"features": family, "model": head, "weight": round(predictor.stack.weights[family, head], 3)}
-        for family, head in predictor.stack.models
+        {"features": features, "model": learner, "weight": round(predictor.stack.weights[features, learner], 3)}
+        for features, learner in predictor.stack.models
     ]
     columns = [{"column": column or "(several)", "gain": round(gain, 4)} for column, gain in info["gains"].items()]
-    tables: dict[str, Any] = {"families": [_row(row) for row in info["adds"]], "models": models, "columns": columns}
-    facts = {"label": target.name, "task": target.task, "metric": METRICS[target.task][0], "rows": info["rows"],
-             "entities": info["entities"], "score": score}  # fmt: skip
+    sets = [{"features": features, "families": ", ".join(parts)} for features, parts in predictor.sets.items()]
+    facts = {"label": target.name, "task": target.task, "metric": metric, "rows": info["rows"],
+             "entities": info["entities"], **_facts(scores)}  # fmt: skip
     notes = (
         *predictor.notes,
-        f"What a family adds is the {metric} with it minus that without it, with the models weighed again; intervals "
-        "are by resampling entities. The number of trees, the choice of models and their weights are learned from the "
-        "rows that are scored, which biases the score slightly upward; for a fair one, score held-out entities.",
+        "No model, penalty or weight was learned from the rows that are scored; the interval is by resampling entities.",
         "A column's gain is its share of the gain of all splits of boosted trees.",
     )
+    tables: dict[str, Any] = {"models": models, "columns": columns, "sets": sets}
     return Answer(tuple(verdict), tables, notes, facts=facts, title=f"What predicts {target.name}")
 
 
-def _row(row: dict[str, Any]) -> dict[str, Any]:
-    return {"family": row["family"], "adds": row["adds"], "used": row["used"]}
+def _scored(name: str, metric: str, scores: HeldOutScores) -> list[str]:
+    """Return the score, and where that over all times differs from it, a sentence about both."""
+    if (latest := scores.latest) is None:
+        return [f"{name} is predicted with {metric} {scores.by_entity} by entity: each is predicted from others."]
+    lines = [
+        f"{name} is predicted with {metric} {latest} on the latest {scores.rows:,} rows, {SHARE:.0%} of all, from "
+        "earlier rows of other entities."
+    ]
+    if _differ(latest, scores.by_entity):
+        lines.append(
+            f"Over all times it is {scores.by_entity} by entity: what predicts the label differs between times, and the "
+            "first score is the one to expect of times to come."
+        )
+    return lines
+
+
+def _differ(one: Estimate, other: Estimate) -> bool:
+    return one.high < other.low or other.high < one.low
+
+
+def _facts(scores: HeldOutScores | None) -> dict[str, Any]:
+    if scores is None:
+        return {"score": None, "scored": None, "by_entity": None}
+    how = "by entity" if scores.latest is None else "latest"
+    return {"score": scores.score, "scored": how, "by_entity": scores.by_entity}

@@ -21,7 +21,8 @@ from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationEr
 
 from eventvec.errors import CheckpointError, misfit, need
 from eventvec.evaluation.fitted import Fitted, Given, Linear, Trees
-from eventvec.evaluation.stacking import GIVEN, TREES, Cell, Stacked
+from eventvec.evaluation.learners import FARTHEST, GIVEN, LINEAR
+from eventvec.evaluation.stacking import Cell, Stacked
 from eventvec.evaluation.task import Target
 from eventvec.files import path_only, run_above, write_text
 from eventvec.predicting.event_predictor import Predictor
@@ -38,6 +39,7 @@ from eventvec.predicting.families import (
     of_static,
     tensors_of,
 )
+from eventvec.predicting.held_out_scores import HeldOutScores
 from eventvec.predicting.network_family import Network
 from eventvec.runs import load
 from eventvec.runs.building import refusing_damage
@@ -48,8 +50,8 @@ from eventvec.tables import check_place
 
 FORMAT, KIND = 1, "predictor"
 INFO, SCHEMA, ARRAYS = "run.json", "schema.json", "arrays.safetensors"
-PARTS = ("mean", "scale", "weights", "offset")
-"""The arrays of a linear model."""
+PARTS, COLUMNS = ("mean", "scale", "weights", "offset"), "columns"
+"""The arrays of a linear model, and the array of boosted trees."""
 
 
 class _Model(BaseModel, extra="forbid"):
@@ -65,6 +67,14 @@ class _Caller(BaseModel, extra="forbid"):
 
     columns: list[str]
     means: list[float]
+
+
+class _Scores(BaseModel, extra="forbid"):
+    """Scores on rows that chose nothing, each with the ends of its interval."""
+
+    by_entity: tuple[float, float, float]
+    latest: tuple[float, float, float] | None
+    rows: int
 
 
 class _Info(BaseModel, extra="forbid"):
@@ -88,9 +98,9 @@ class _Info(BaseModel, extra="forbid"):
     earlier: dict[str, str | float | int] | None
     sets: dict[str, list[str]]
     models: list[_Model]
-    offset: float | list[float] | None
-    score: list[float] | None
-    adds: list[tuple[str, list[float] | None, bool]]
+    offset: float = Field(allow_inf_nan=False)
+    metric: Literal["mae"] | None
+    scores: _Scores | None
     gains: dict[str, float]
     given: dict[str, Any]
     notes: list[str]
@@ -134,6 +144,7 @@ def _write(predictor: Predictor, given: Mapping[str, Any], folder: Path) -> None
         if isinstance(model, Trees):
             names.append(_trees(place))
             write_text(folder / names[-1], model.booster.model_to_string())
+            arrays[f"model.{place}.{COLUMNS}"] = torch.from_numpy(np.array(model.columns))
         elif isinstance(model, Linear):
             arrays |= {f"model.{place}.{part}": torch.from_numpy(np.array(getattr(model, part))) for part in PARTS}
     write_tensors(folder / ARRAYS, arrays, {"kind": KIND})  # a file without a header could not be read
@@ -147,7 +158,7 @@ def _described(predictor: Predictor) -> dict[str, Any]:
     info, stack, target = predictor.info, predictor.stack, predictor.target
     caller = {name: each for name, each in predictor.families.items() if isinstance(each, CallerFeatures)}
     earlier = predictor.families.get(EARLIER)
-    score = info["score"]
+    scores = info["scores"]
     return {
         "format": FORMAT,
         "kind": KIND,
@@ -162,11 +173,9 @@ def _described(predictor: Predictor) -> dict[str, Any]:
         "earlier": {"key": earlier.key, "delay": _delay(earlier.delay)} if isinstance(earlier, EarlierLabels) else None,
         "sets": predictor.sets,
         "models": [{"features": f, "head": head, "weight": stack.weights[f, head]} for f, head in stack.models],
-        "offset": None if stack.offset is None else np.asarray(stack.offset).tolist(),
-        "score": None if score is None else _ends(score),
-        "adds": [
-            (row["family"], None if row["adds"] is None else _ends(row["adds"]), row["used"]) for row in info["adds"]
-        ],
+        "offset": stack.offset,
+        "metric": info["metric"],
+        "scores": None if scores is None else _described_scores(scores),
         "gains": info["gains"],
         "notes": list(predictor.notes),
     }
@@ -206,12 +215,10 @@ def load_predictor(path: str) -> tuple[Predictor, dict[str, Any]]:
         }
         _check(info, sets, families, models)
     weights = {(each.features, each.head): each.weight for each in info.models}
-    stack = Stacked(info.task, models, weights, None if info.offset is None else np.asarray(info.offset))
-    adds = [{"family": name, "adds": _estimate(ends, signed=True), "used": used} for name, ends, used in info.adds]
-    facts = info.model_dump(include={"id", "seed", "fingerprint", "versions", "rows", "entities", "gains"})
-    score = _estimate(info.score)
+    stack = Stacked(info.task, models, weights, info.offset)
+    facts = info.model_dump(include={"id", "seed", "fingerprint", "versions", "rows", "entities", "metric", "gains"})
     predictor = Predictor(
-        schema, target, families, sets, stack, {**facts, "adds": adds, "score": score}, info.label_time,
+        schema, target, families, sets, stack, {**facts, "scores": _read_scores(info.scores)}, info.label_time,
         info.inclusive, vector, tuple(info.notes),
     )  # fmt: skip
     return predictor, info.given
@@ -256,14 +263,15 @@ def _model(folder: Path, place: int, head: str, info: _Info, arrays: Mapping[str
     """Return a trained model."""
     if head == GIVEN:
         return Given(info.task)
-    if head != TREES:
-        return Linear(info.task, *(arrays[f"model.{place}.{part}"].numpy() for part in PARTS))
+    if head == LINEAR:
+        return Linear(info.task, *(arrays[f"model.{place}.{part}"].numpy() for part in PARTS), farthest=FARTHEST)
     name = _trees(place)
     if name not in info.files:
         raise ValueError(f"{INFO} lists no {name}")
     package = need("lightgbm", "eval")
     try:
-        return Trees(package.Booster(model_str=(folder / name).read_text(encoding="utf-8")))
+        booster = package.Booster(model_str=(folder / name).read_text(encoding="utf-8"))
+        return Trees(booster, 1, arrays[f"model.{place}.{COLUMNS}"].numpy())
     except package.basic.LightGBMError as error:
         raise ValueError(f"{name}: {error}") from error
 
@@ -280,15 +288,13 @@ def _check(
             raise ValueError(f"{INFO}: the set {name!r} holds no predictions")
         if isinstance(model, Trees) and model.booster.num_model_per_iteration() != outputs:
             raise ValueError("boosted trees have another number of classes")
+        if isinstance(model, Trees) and model.booster.num_feature() != np.size(model.columns):
+            raise ValueError(f"{ARRAYS}: boosted trees have another number of columns")
         if isinstance(model, Linear) and (
             model.weights.shape != (len(model.mean), outputs) or len(model.scale) != len(model.mean)
             or model.offset.shape != (outputs,)
         ):  # fmt: skip
             raise ValueError(f"{ARRAYS}: the arrays of a linear model do not fit")
-    if info.offset is not None and np.size(np.asarray(info.offset)) != outputs:
-        raise ValueError(f"{INFO}: offset has another number of classes")
-    if info.offset is None and len(models) != 1:
-        raise ValueError(f"{INFO}: several models need an offset")
 
 
 def _trees(place: int) -> str:
@@ -303,13 +309,20 @@ def _digest(path: Path) -> str:
         return ""
 
 
-def _ends(estimate: Estimate) -> list[float]:
-    return [estimate.value, estimate.low, estimate.high]
+def _described_scores(scores: HeldOutScores) -> dict[str, Any]:
+    def ends(estimate: Estimate) -> list[float]:
+        return [estimate.value, estimate.low, estimate.high]
+
+    latest = None if scores.latest is None else ends(scores.latest)
+    return {"by_entity": ends(scores.by_entity), "latest": latest, "rows": scores.rows}
 
 
-def _estimate(ends: list[float] | None, signed: bool = False) -> Estimate | None:
-    """Return the estimate of which `_ends` are the numbers."""
-    return None if ends is None else Estimate(ends[0], ends[1], ends[2], signed)
+def _read_scores(scores: _Scores | None) -> HeldOutScores | None:
+    """Return the scores of which `_described_scores` are the numbers."""
+    if scores is None:
+        return None
+    latest = None if scores.latest is None else Estimate(*scores.latest)
+    return HeldOutScores(Estimate(*scores.by_entity), latest, scores.rows)
 
 
 def _delay(delay: Any) -> str | int | float:
