@@ -19,34 +19,33 @@ from eventvec.encoders import Handcrafted
 from eventvec.evaluation import measure
 from eventvec.evaluation.folds import group_codes
 from eventvec.evaluation.handcrafted_sets import bounded
+from eventvec.evaluation.metrics import METRICS
 from eventvec.evaluation.models import Job, decided, lightgbm
 from eventvec.evaluation.resampled_scores import replicates
-from eventvec.evaluation.stacking import heads_of, stacked
-from eventvec.predicting.families import Rows, names_for, of_events
-from eventvec.predicting.later_folds import folds_of
 from eventvec.sequences import Array
 from eventvec.statistics import Scores
+from eventvec.statistics.estimates import decimal
 from eventvec.statistics.resampling import resample
 from experiments.command_line import Row, run
-from experiments.protocols.problems import PROBLEMS, Problem
+from experiments.protocols.problems import PROBLEMS, RAINDROP, SPLITS, Problem, Published
 
 BASE, SEEDS = "hand-crafted + LightGBM", (42, 43)
-LONGEST_TRAINING = 60
-"""The seconds that CoLES trains on the events of the training part."""
-BUDGET = 3600
-"""The seconds after which the predictor begins no further family, more than it needs."""
+LEAST = 1e-15
+"""The least probability in a log loss."""
 SMALL = 40
 """The number of rows of each part in the small mode."""
 
 
 def table(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
-    """Each protocol: published numbers, hand-crafted features with LightGBM, the predictor, and each family alone."""
-    rows = []
+    """Each protocol: published numbers, hand-crafted features with LightGBM, and the predictor."""
+    rows: dict[str, list[Row]] = {}
     keep.mkdir(parents=True, exist_ok=True)
     for name in only or (["log-production"] if small else PROBLEMS):
         problem = PROBLEMS[name]()
-        rows += _rows(_shrunk(problem) if small else problem, keep / (name + "-small" * small), small)
-    return rows
+        rows[name] = list(_rows(_shrunk(problem) if small else problem, keep / (name + "-small" * small)))
+        if name in SPLITS and set(SPLITS) <= rows.keys():
+            rows["raindrop"] = list(over_splits([row for split in SPLITS for row in rows[split]]))
+    return [row for part in rows.values() for row in part]
 
 
 def _shrunk(problem: Problem) -> Problem:
@@ -57,77 +56,95 @@ def _shrunk(problem: Problem) -> Problem:
     )
 
 
-def _rows(problem: Problem, keep: Path, small: bool) -> Iterator[Row]:
+def _rows(problem: Problem, keep: Path) -> Iterator[Row]:
     """Yield a row for each published number and each of ours, with the paired difference to the baseline.
 
     Predictions are kept in files whose names begin like `keep`, so that a run that was ended goes on there.
     """
-    shared = {"protocol": problem.name, "rows": len(problem.y), "tested": len(problem.truth), "metric": problem.metric}
-    for name, value in problem.published.items():
-        yield {**shared, "of": name, "score": value, "interval": None, "difference": None, "seconds": None}
     counts = resample(
         len(problem.truth), group_codes(np.array([str(key) for key in problem.test.keys.to_pylist()])), seed=0
     )
-    scored: dict[str, Scores] = {}
-    for name, function in _contestants(problem, small).items():
-        file = keep.with_name(f"{keep.name}-{name.replace(' ', '-')}.npz")
-        if not file.exists():
-            start = perf_counter()
-            predicted = function()
-            with files.whole(file) as draft, draft.open("wb") as written:
-                np.savez(written, predicted=predicted, seconds=perf_counter() - start)
-        with np.load(file) as kept:
-            predicted, seconds = kept["predicted"], float(kept["seconds"])
-        scored[name] = _scores(problem, predicted, counts)
-        lead = (scored[name] - scored[BASE]).estimate
-        yield {
-            **shared, "of": name, "score": scored[name].mean, "interval": scored[name].estimate.half_width,
-            "difference": "" if name == BASE else str(lead), "seconds": seconds,
+    predictions = {
+        name: _kept(keep.with_name(f"{keep.name}-{name.replace(' ', '-')}.npz"), function)
+        for name, function in _contestants(problem).items()
+    }
+    for metric, published in problem.published.items():
+        shared = {
+            "protocol": problem.name, "rows": len(problem.y), "tested": len(problem.truth), "metric": metric,
         }  # fmt: skip
+        yield from (_published(shared, number) for number in published)
+        scores = {name: scored(problem, metric, predicted, counts) for name, (predicted, _) in predictions.items()}
+        for name, (predicted, seconds) in predictions.items():
+            lead = (scores[name] - scores[BASE]).estimate
+            yield {
+                **shared, "of": name, "score": scores[name].mean, "regime": "", "deviation": None,
+                "interval": scores[name].estimate.half_width, "difference": "" if name == BASE else str(lead),
+                "log loss": log_loss(problem, predicted), "seconds": seconds,
+            }  # fmt: skip
 
 
-def _contestants(problem: Problem, small: bool) -> dict[str, Callable[[], Array]]:
+def _published(shared: Row, number: Published) -> Row:
+    missing = dict.fromkeys(("interval", "difference", "log loss", "seconds"))
+    return {**shared, **number._asdict(), **missing}
+
+
+def _kept(file: Path, predict: Callable[[], Array]) -> tuple[Array, float]:
+    """Return predictions and the seconds that they took, from a file if it exists."""
+    if not file.exists():
+        start = perf_counter()
+        predicted = predict()
+        with files.whole(file) as draft, draft.open("wb") as written:
+            np.savez(written, predicted=predicted, seconds=perf_counter() - start)
+    with np.load(file) as kept:
+        return kept["predicted"], float(kept["seconds"])
+
+
+def over_splits(rows: Sequence[Row]) -> Iterator[Row]:
+    """Yield the published numbers of Raindrop, and the mean and standard deviation of ours over its splits.
+
+    The standard deviation divides by the number of splits, as in the publication's code. The log loss and the seconds
+    are means, and the difference is the mean of the paired differences with their standard deviation.
+
+    Args:
+        rows: The rows of all splits, each of ours.
+    """
+    for metric, published in RAINDROP.items():
+        scores: dict[str, list[Row]] = {}
+        for row in rows:
+            if row["metric"] == metric:
+                scores.setdefault(row["of"], []).append(row)
+        shared = {**scores[BASE][0], "protocol": "physionet2012, mean over the splits of Raindrop"}
+        yield from (_published(shared, number) for number in published)
+        base = np.array([row["score"] for row in scores[BASE]])
+        for name, of in scores.items():
+            values = np.array([row["score"] for row in of])
+            lead = values - base
+            yield {
+                **shared, "of": name, "score": float(values.mean()), "deviation": float(values.std()), "interval": None,
+                "difference": "" if name == BASE else f"{decimal(lead.mean(), '+')}, deviation {decimal(lead.std())}",
+                **{column: float(np.mean([row[column] for row in of])) for column in ("log loss", "seconds")},
+            }  # fmt: skip
+
+
+def _contestants(problem: Problem) -> dict[str, Callable[[], Array]]:
     """Return functions that predict the test rows, by name."""
-    parts = tuple(with_moment(data) for data in (problem.train, problem.test))
 
     def trees(seeds: Sequence[int]) -> Array:
-        x, test = _handcrafted(*parts)
+        x, test = _handcrafted(with_moment(problem.train), with_moment(problem.test))
         jobs = [_job(problem, x, test, seed) for seed in seeds]
         return np.asarray(np.mean([lightgbm(job) for job in jobs], axis=0))
-
-    def alone(features: Callable[[], tuple[Array, Array]]) -> Callable[[], Array]:
-        def predict() -> Array:
-            job = _job(problem, *features(), 0)
-            folds, _ = folds_of(job, problem.train.moments)
-            return stacked({"": job}, heads_of(problem.task), folds).predict({"": job.test})
-
-        return predict
-
-    def family(name: str) -> Callable[[], tuple[Array, Array]]:
-        def features() -> tuple[Array, Array]:
-            fitted = of_events(name, Rows(parts[0]))
-            return tuple(fitted.features(Rows(part))[0] for part in parts)  # type: ignore[return-value]
-
-        return features
-
-    def vector() -> tuple[Array, Array]:
-        learned = problem.train if problem.learned is None else problem.learned
-        run = ev.fit("coles", learned, time_budget=0.2 if small else LONGEST_TRAINING)
-        return tuple(ev.embed(run.encoder, part).values for part in parts)  # type: ignore[return-value]
 
     return {
         BASE: lambda: trees(SEEDS[:1]),
         "the same, two seeds": lambda: trees(SEEDS),
         "EventPredictor": lambda: _predictor(problem),
-        **{f"{name} alone": alone(family(name)) for name in names_for(problem.train.schema)},
-        "CoLES alone": alone(vector),
     }
 
 
 def _predictor(problem: Problem) -> Array:
-    """Return what `EventClassifier` or `EventRegressor` predicts, with time for all families on any machine."""
+    """Return what `EventClassifier` or `EventRegressor` predicts; the latter is told if the absolute error counts."""
     kind: Any = ev.EventRegressor if problem.task == "numeric" else ev.EventClassifier
-    model = kind(progress=False, budget=BUDGET)
+    model = kind(progress=False, **({"metric": "mae"} if "mae" in problem.published else {}))
     known: dict[str, Any] = {}
     if problem.earlier is None:
         model.fit(problem.train, problem.y)
@@ -162,17 +179,22 @@ def _static(data: ev.Dataset) -> Iterator[Array]:
             yield values.double().nan_to_num(-1).unsqueeze(1).numpy()
 
 
-def _scores(problem: Problem, predicted: Array, counts: Array) -> Scores:
+def scored(problem: Problem, metric: str, predicted: Array, counts: Array) -> Scores:
     """Return the score of the test rows, and on resampled entities; higher is better, so that an error has a minus."""
-    truth = problem.truth
-    if problem.metric == "mae":
-        error = np.abs(predicted - truth)
-        return Scores((-float(error.mean()),), -(counts @ error / counts.sum(1))[:, None], same_test=True)
-    if problem.metric == "by length":
+    if metric == "by length":
         return _by_length(problem, predicted, counts)
+    column, sign = METRICS[problem.task].index(metric), -1 if metric == "mae" else 1
     chosen = decided(problem.task, predicted)
-    again = replicates(problem.task, truth, chosen, counts, None)[:, :1]
-    return Scores((measure(problem.task, truth, chosen)[0],), again, same_test=True)
+    again = replicates(problem.task, problem.truth, chosen, counts)[:, column : column + 1]
+    return Scores((sign * measure(problem.task, problem.truth, chosen)[column],), sign * again, same_test=True)
+
+
+def log_loss(problem: Problem, predicted: Array) -> float | None:
+    """Return the mean negative logarithm of the probability of what happened; None for numbers."""
+    if problem.task == "numeric":
+        return None
+    shares = predicted if problem.task == "multiclass" else np.stack([1 - predicted, predicted], 1)
+    return float(-np.log(shares[np.arange(len(shares)), problem.truth].clip(LEAST, 1)).mean())
 
 
 def _by_length(problem: Problem, predicted: Array, counts: Array) -> Scores:
