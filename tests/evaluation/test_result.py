@@ -65,7 +65,7 @@ def test_a_frame_has_a_row_for_each_result_and_the_ends_of_intervals(task):
 
 def test_stacked_results_say_how_much_each_model_counts():
     first, *_ = scored(models=None).rows
-    assert set(first["weights"]) <= {"trees", "logistic_regression"}
+    assert set(first["weights"]) <= {"trees", "linear"}
     assert all(weight > 0 for weight in first["weights"].values())
 
 

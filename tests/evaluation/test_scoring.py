@@ -14,7 +14,8 @@ from eventvec.evaluation import Unfinished, fold_scores, measure, models, score_
 from eventvec.evaluation.folds import cross_validation
 from eventvec.evaluation.models import Job
 from eventvec.evaluation.result import Evaluation
-from eventvec.evaluation.stacking import TREES, heads_of, inner_folds, out_of_fold, weighted
+from eventvec.evaluation.learners import TREES, Prepared
+from eventvec.evaluation.stacking import PRIOR, learners_of, out_of_parts, parts_of, trained
 from eventvec.statistics.intervals import cross_validation_half_width
 
 
@@ -118,14 +119,13 @@ def test_fused_sets_are_stacks_of_the_models_of_both(task):
                 )
                 for part, x in parts.items()
             }
-            folds = inner_folds(next(iter(jobs.values())))
-            results = {
-                (part, head): out_of_fold(job, head, folds)
-                for part, job in jobs.items()
-                for head in heads_of(task)
-                if part != "again" or head == TREES
-            }
-            together = weighted(jobs, results, folds).predict({part: job.test for part, job in jobs.items()})
+            first, prepared = next(iter(jobs.values())), {part: Prepared(job) for part, job in jobs.items()}
+            cells = [
+                (part, learner) for part in jobs for learner in learners_of(task) if part != "again" or learner == TREES
+            ]
+            inside = out_of_parts(prepared, cells, parts_of(first))
+            both = trained(prepared, first, inside, {cell: PRIOR[cell[1]] for cell in cells})
+            together = both.predict({part: job.test for part, job in jobs.items()})
             expected.append(measure(task, labels[test], together)[0])
         assert evaluation.basis.get(name, "stacked").main.values == pytest.approx(expected)
     fixed = score_features(sets, labels, folds=2, models=["lightgbm"])
@@ -186,7 +186,7 @@ def test_without_lightgbm_its_rows_are_absent_and_a_note_says_how_to_get_them(mo
     sets, y = problem()
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     evaluation = score_features(sets, y)
-    assert {head.split(", ")[-1] for row in evaluation.rows for head in row["weights"]} == {"logistic_regression"}
+    assert {head.split(", ")[-1] for row in evaluation.rows for head in row["weights"]} == {"linear"}
     reason = "model stacked is without boosted trees: needs lightgbm: pip install 'eventvec[eval]'"
     assert any(reason in note for note in evaluation.notes)
     knn = score_features(sets, y, models=["lightgbm", "knn"])

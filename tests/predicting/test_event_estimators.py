@@ -14,6 +14,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import torch
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
@@ -185,16 +186,14 @@ def test_numbers_are_predicted_by_the_regressor(tmp_path: Path) -> None:
     assert is_regressor(model)
 
 
-def test_every_family_is_used_or_said_to_be_dropped(with_everything: ev.EventClassifier) -> None:
-    rows = {row["family"]: row for row in with_everything.adds}
-    assert set(rows) == {"handcrafted", "static", "earlier_labels", "mine"}
-    dropped = [name for name, row in rows.items() if not row["used"]]
-    assert set(with_everything.predictor_.families) == set(rows) - set(dropped)
-    assert all(any(name in note for note in with_everything.notes_) for name in dropped)
-    text = str(with_everything)
-    assert "'churn' is predicted with AUROC" in text
-    answer = with_everything.explain()
-    assert [row["family"] for row in answer.tables["families"]] == list(rows)
+def test_every_family_is_read(with_everything: ev.EventClassifier) -> None:
+    assert set(with_everything.predictor_.families) == {"handcrafted", "static", "earlier_labels", "mine"}
+    assert "'churn' is predicted with AUROC" in str(with_everything)
+    tables = with_everything.explain().tables
+    sets = {row["features"]: row["families"] for row in tables["sets"]}
+    assert sets["hand-crafted"] == "handcrafted, static, earlier_labels"
+    assert sets["all"] == "handcrafted, mine, static, earlier_labels"
+    assert sum(row["weight"] for row in tables["models"]) == pytest.approx(1, abs=0.01)
 
 
 def test_a_notebook_shows_what_a_trained_model_is_worth(with_everything: ev.EventClassifier) -> None:
@@ -213,7 +212,7 @@ def test_a_saved_model_predicts_the_same_bits(with_everything: ev.EventClassifie
     expected, predicted = (each.predict_proba(events(), labels(), **tables) for each in (with_everything, again))
     assert predicted.equals(expected)
     assert list(again.classes_) == list(with_everything.classes_)
-    assert again.adds == with_everything.adds
+    assert again.explain().to_dict() == with_everything.explain().to_dict()
     assert str(again) == str(with_everything)
     modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "model").iterdir()}
     assert set(modes.values()) == {0o600}
@@ -244,7 +243,8 @@ def test_a_damaged_or_foreign_folder_is_refused_in_one_sentence(fitted: ev.Event
     changes: list[tuple[dict[str, Any], str]] = [
         ({"format": 9}, "has format 9; this eventvec reads up to 1: upgrade eventvec"),
         ({"kind": "run"}, "holds no predictor"),
-        ({"offset": [1.0, 2.0]}, "offset has another number of classes"),
+        ({"offset": [1.0, 2.0]}, "run.json is damaged"),
+        ({"scores": {"by_entity": [0.5]}}, "run.json is damaged"),
         ({"sets": {name: ["absent"] for name in info["sets"]}}, "names a family that is not listed"),
         ({"files": {}}, "files lack"),
         ({"label": 3}, "run.json is damaged"),
@@ -284,9 +284,9 @@ def panel() -> pl.DataFrame:
 def test_earlier_labels_of_a_panel_are_read_after_their_delay() -> None:
     table = panel()
     model = classifier().fit(events(), table, "churn", earlier_labels="1d")
-    adds = {row["family"]: row["adds"] for row in model.adds}
-    assert adds["earlier_labels"].place == "ahead"
-    assert any("latest" in note for note in model.notes_)
+    without_them = classifier().fit(events(), table, "churn").explain().facts["score"]
+    assert (answer := model.explain()).facts["scored"] == "latest"
+    assert answer.facts["score"].low > without_them.value
     last = table.filter(pl.col("known") == pl.col("known").max())
     predicted = model.predict_proba(events(), last, labels=table)
     assert roc_auc_score(last["churn"], predicted["true"]) > 0.75
@@ -298,12 +298,57 @@ def test_earlier_labels_of_a_panel_are_read_after_their_delay() -> None:
         model.predict_proba(events(), last)
 
 
-def test_a_budget_that_is_used_up_leaves_the_first_family(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_budget_that_is_used_up_leaves_the_first_model_on_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(0, 10**6, 100))
     monkeypatch.setattr(time, "monotonic", lambda: next(ticks))
-    model = classifier(budget=1.0).fit(events(), labels(), "churn", static=people())
-    assert list(model.predictor_.families) == ["handcrafted"]
-    assert any("The budget ended before" in note and "static" in note for note in model.notes_)
+    mine = {"mine": people().select("card", level="age")}
+    model = classifier(budget=1.0).fit(events(), labels(), "churn", features=mine)
+    assert list(model.predictor_.stack.models) == [("hand-crafted", "trees")]
+    (left_out,) = (note for note in model.notes_ if note.startswith("The budget left out"))
+    assert "mine" in left_out and "linear on hand-crafted" in left_out
+    assert "budget=None (--time-budget)" in left_out
+    assert any("trained on a random sample: 100 of 120 rows (hand-crafted)" in note for note in model.notes_)
+
+
+def test_a_budget_that_is_not_used_up_changes_nothing(fitted: ev.EventClassifier) -> None:
+    assert models_of(classifier(budget=3600.0).fit(events(), labels(), "churn")) == models_of(fitted)
+
+
+def test_more_values_than_are_allowed_train_trees_on_a_sample_that_is_named() -> None:
+    model = classifier(most_values=2000).fit(events(), labels(), "churn")
+    (note,) = (note for note in model.notes_ if "random sample" in note)
+    assert "of 120 rows (hand-crafted); most_values= sets its size" in note
+    assert model.get_params()["most_values"] == 2000
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_any_number_of_threads_gives_the_same_bits(fitted: ev.EventClassifier, threads: int) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        assert models_of(classifier().fit(events(), labels(), "churn")) == models_of(fitted)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_numbers_may_be_judged_by_absolute_errors(tmp_path: Path) -> None:
+    heavy = labels().with_columns(pl.when(pl.col("card") % 10 == 0).then(500.0).otherwise("spend").alias("spend"))
+    models = {
+        metric: ev.EventRegressor("card", "at", metric=metric, **OPTIONS).fit(events(), heavy, "spend")
+        for metric in ("r2", "mae")
+    }
+    errors = {
+        metric: float(np.abs(model.predict(events(), heavy)["prediction"].to_numpy() - heavy["spend"].to_numpy()).mean())
+        for metric, model in models.items()
+    }
+    assert errors["mae"] < 0.95 * errors["r2"]
+    answer = models["mae"].explain()
+    assert answer.facts["metric"] == "mae"
+    assert "mean absolute error" in answer.verdict[0]
+    models["mae"].save(tmp_path / "model")
+    again = ev.EventRegressor.load(tmp_path / "model")
+    assert again.metric == "mae"
+    assert again.predict(events(), heavy).equals(models["mae"].predict(events(), heavy))
 
 
 def test_a_family_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -312,7 +357,8 @@ def test_a_family_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         families.FAMILIES, "timing", lambda schema: ev.encoders.Compressed(ev.encoders.RunningHandcrafted(schema), 4)
     )
     model = classifier().fit(events(), labels(), "churn")
-    assert [row["family"] for row in model.adds] == ["handcrafted", "counts", "timing"]
+    sets = {row["features"]: row["families"] for row in model.explain().tables["sets"]}
+    assert sets["all"] == "handcrafted, counts, timing"
     model.save(tmp_path / "model")
     again = ev.EventClassifier.load(tmp_path / "model")
     assert again.predict_proba(events(), labels()).equals(model.predict_proba(events(), labels()))
@@ -322,7 +368,7 @@ def test_the_vectors_of_a_run_are_a_family(tmp_path: Path) -> None:
     data = ev.read(events("nothing"), key="card", time="at", categorical=["what"], numeric=["paid"])
     run = ev.fit("coles", data, epochs=1, dim=4, beside=[])
     model = classifier(vector=run).fit(events("nothing"), labels(), "churn")
-    assert "vector" in {row["family"] for row in model.adds}
+    assert "vector" in model.predictor_.families
     model.save(tmp_path / "model")
     again = ev.EventClassifier.load(tmp_path / "model")
     assert again.predict_proba(events("nothing"), labels()).equals(model.predict_proba(events("nothing"), labels()))
@@ -369,7 +415,7 @@ def test_tables_that_the_model_reads_are_needed_again(tmp_path: Path) -> None:
     static = pl.DataFrame({"card": range(N), "risk": np.where(np.arange(N) % 9 == 0, np.nan, risk)})
     mine = pl.DataFrame({"card": range(N), "level": np.where(np.arange(N) % 7 == 0, np.nan, level)})
     model = classifier().fit(events(), labels(), "churn", static=static, features={"mine": mine})
-    assert {row["family"] for row in model.adds if row["used"]} >= {"static", "mine"}
+    assert set(model.predictor_.families) >= {"static", "mine"}
     tables: dict[str, Any] = {"static": static, "features": {"mine": mine}}
     expected = model.predict_proba(events(), labels(), **tables)
     model.save(tmp_path / "model")
@@ -398,6 +444,11 @@ REFUSALS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: classifier().fit(events(), labels(), "absent"), DataError, "absent"),
     (lambda: classifier().fit(events(), labels()), ConfigError, "name the column of the table of labels to predict"),
     (lambda: classifier(budget=0).fit(events(), labels(), "churn"), ConfigError, "budget must be above 0"),
+    (lambda: classifier(most_values=0).fit(events(), labels(), "churn"), ConfigError, "most_values must be at least 1"),
+    (
+        lambda: ev.EventRegressor("card", "at", metric="rmse", **OPTIONS).fit(events(), labels(), "spend"),
+        ConfigError, "metric 'rmse' is not known; accepted: mae, r2",
+    ),
     (lambda: classifier(random_state=-1).fit(events(), labels(), "churn"), ConfigError, "random_state must be in"),
     (lambda: ev.EventClassifier().fit(events(), labels(), "churn"), ConfigError, r"key is not given; .*Classifier"),
     (lambda: classifier().fit(events(), labels(), "churn", weight=3), ConfigError, "weight must name a column"),

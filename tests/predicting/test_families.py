@@ -25,10 +25,12 @@ def test_codes_and_convolutions_are_read_and_come_back_with_the_model(columns: s
     table = events if columns == "codes" else numbers
     kinds = {"categorical": ["what"], "numeric": []} if columns == "codes" else {"categorical": [], "numeric": ["paid"]}
     data = ev.read(table, key="card", time="day", **kinds)
-    expected = ["handcrafted", "codes", "convolutions"] if columns == "codes" else ["handcrafted", "convolutions"]
+    expected = ["handcrafted", *(["codes", "convolutions"] if columns == "codes" else ["convolutions", "responses"])]
     assert names_for(data.schema) == expected
     model = ev.EventClassifier(progress=False).fit(data, ordered)
-    assert [row["family"] for row in model.adds] == expected
+    assert set(model.predictor_.families) == set(expected)
+    sets = {row["features"]: row["families"].split(", ") for row in model.explain().tables["sets"]}
+    assert sets["all" if columns == "codes" else "all with all responses"] == expected
     model.save(tmp_path / "model")
     again = ev.EventClassifier.load(tmp_path / "model")
     assert np.array_equal(again.predict_proba(data), model.predict_proba(data))

@@ -13,7 +13,8 @@ import pytest
 
 import eventvec as ev
 from eventvec.errors import CheckpointError, ConfigError
-from eventvec.predicting import event_predictor, families
+from eventvec.evaluation import stacking
+from eventvec.predicting import families
 from eventvec.predicting.network_family import Network, NetworkLesson
 from eventvec.runs import load
 from eventvec.training.setup import set_up
@@ -79,11 +80,12 @@ def model(kind: Any = ev.EventClassifier, **options: Any) -> Any:
 @pytest.fixture
 def only_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weigh the network alone, whatever the other models are worth."""
+    weigh = stacking.weigh
 
-    def chosen(job: Any, every: Any, sets: Any) -> list[tuple[str, str]]:
-        return [cell for cell in every.logits if cell[0] == "network"]
+    def alone(job: Any, predictions: Any, prior: Any) -> Any:
+        return weigh(job, {cell: each for cell, each in predictions.items() if cell[0] == "network"}, prior)
 
-    monkeypatch.setattr(event_predictor, "_without_the_rest", chosen)
+    monkeypatch.setattr(stacking, "weigh", alone)
 
 
 @pytest.mark.parametrize("epochs", [8])
@@ -92,7 +94,6 @@ def only_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_kind_of_label_is_learned_saved_and_predicted_to_the_same_bits(label: str, tmp_path: Path) -> None:
     kind = ev.EventRegressor if label == "spend" else ev.EventClassifier
     learned = model(kind).fit(events(), panel(), label, label_time="known", weight="weight")
-    assert [row["family"] for row in learned.adds] == ["handcrafted", "network"]
     assert list(learned.predictor_.families) == ["network"]
     assert learned.explain().facts["score"].value > (0.2 if label == "spend" else 0.6)  # R² or AUROC
     learned.save(tmp_path / "model")
@@ -115,7 +116,7 @@ def test_the_predictions_of_a_fold_know_nothing_of_its_labels(monkeypatch: pytes
     data = ev.read(events(), key="card", time="at", categorical=["what"], numeric=[])
     y = (np.arange(N) % 3 == 0).astype(int)
     target = ev.evaluation.target(y)
-    folds = [(np.arange(60, N), np.arange(60)), (np.arange(60), np.arange(60, N))]
+    parts, learned = (np.arange(N) >= 60).astype(int), np.arange(N) % 10 > 0
     seen = list[Any]()
     trained = NetworkLesson.trained
 
@@ -126,14 +127,15 @@ def test_the_predictions_of_a_fold_know_nothing_of_its_labels(monkeypatch: pytes
 
     monkeypatch.setattr(NetworkLesson, "trained", watched)
     lesson = NetworkLesson(data, target, None, None)
-    predicted, _ = lesson.out_of_fold(folds, 0, 30.0)
-    assert [rows.tolist() for rows, _ in seen] == [rows.tolist() for rows, _ in folds]
-    parts = [network.predictions(data[fold[1]].sequences) for fold, (_, network) in zip(folds, seen, strict=True)]
-    np.testing.assert_array_equal(predicted, np.concatenate(parts))
-    labelled = lesson._labelled(folds[0][0])
-    assert (labelled.sequences.static["label"] - 2).tolist() == y[60:].tolist()
-    assert labelled.keys.to_pylist() == list(range(60, N))
-    assert [network.run.info["entities"] for _, network in seen] == [60, 60]
+    predicted = lesson.out_of_parts(parts, learned, 0, 30.0)
+    folds = [np.flatnonzero(learned & (parts != part)) for part in (0, 1)]
+    assert [rows.tolist() for rows, _ in seen] == [rows.tolist() for rows in folds]
+    each = [network.predictions(data[parts == part].sequences) for part, (_, network) in enumerate(seen)]
+    np.testing.assert_array_equal(predicted, np.concatenate(each))
+    labelled = lesson._labelled(folds[0])
+    assert (labelled.sequences.static["label"] - 2).tolist() == y[folds[0]].tolist()
+    assert labelled.keys.to_pylist() == folds[0].tolist()
+    assert [network.run.info["entities"] for _, network in seen] == [len(rows) for rows in folds]
 
 
 @pytest.mark.usefixtures("only_the_network")
@@ -158,12 +160,17 @@ def test_the_network_starts_from_the_encoder_of_a_run(encoder: str) -> None:
 
 
 def test_a_network_without_weight_is_dropped_and_not_trained_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        event_predictor, "_without_the_rest", lambda job, every, sets: [c for c in every.logits if c[0] != "network"]
-    )
+    weigh, trained = stacking.weigh, list[Any]()
+
+    def others(job: Any, predictions: Any, prior: Any) -> Any:
+        return weigh(job, {cell: each for cell, each in predictions.items() if cell[0] != "network"}, prior)
+
+    monkeypatch.setattr(stacking, "weigh", others)
+    monkeypatch.setattr(NetworkLesson, "out_of_parts", lambda self, parts, *_: np.full(len(parts), 0.5))
+    monkeypatch.setattr(NetworkLesson, "trained", lambda *_: trained.append(None))
     learned = model().fit(events(), labels(), "churn", label_time="known")
     assert "network" not in learned.predictor_.families
-    assert any("add nothing and are dropped: network" in note for note in learned.notes_)
+    assert not trained
 
 
 def test_the_name_is_taken() -> None:

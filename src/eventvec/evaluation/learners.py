@@ -24,8 +24,10 @@ TREES, L1_TREES, LINEAR, GIVEN = "trees", "trees of absolute errors", "linear", 
 ROUNDS, RATE = 300, 0.03
 CLASS_ROUNDS, CLASS_RATE = 150, 0.06
 """The number of trees and their rate; the latter pair is that of several classes, of which each has so many trees."""
-DEPTH, FRACTION, L2 = 6, 0.2, 5.0
-"""The largest depth of a tree, the share of the features that each reads, and the penalty of its squared leaves."""
+DEPTH, L2 = 6, 5.0
+"""The largest depth of a tree, and the penalty of its squared leaves."""
+FRACTION, FEWEST = 0.2, 20
+"""The share of the features that each tree reads, and the fewest, so that a few features are read together."""
 COMMON = 0.995
 """Trees do not read a feature that has one value in a larger share of the rows."""
 FARTHEST, COMPONENTS = 5.0, 256
@@ -134,7 +136,7 @@ class Prepared:
             "max_depth": DEPTH,
             "num_leaves": 31,
             "min_data_in_leaf": leaf(len(places)),
-            "feature_fraction": FRACTION,
+            "feature_fraction": min(1.0, max(FRACTION, FEWEST / len(self.columns))),
             "bagging_fraction": 0.75,
             "bagging_freq": 1,
             "lambda_l2": L2,

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from eventvec.evaluation.fitted import Fitted, probabilities
-from eventvec.evaluation.learners import LINEAR, TREES, Prepared, divided, surprise
+from eventvec.evaluation.learners import L1_TREES, LINEAR, TREES, Prepared, divided, surprise
 from eventvec.evaluation.metrics import Task
 from eventvec.evaluation.models import Job, why_no_lightgbm
 from eventvec.evaluation.parallel import side_by_side
@@ -26,6 +26,8 @@ PULL = 15.0
 """What the squared distance of a weight from its prior share costs, in nats."""
 MANY = 5000
 """The number of rows from which on there are 3 parts; below there are 5."""
+SMOOTH = 1e-3
+"""The absolute error, in standard deviations of the label, below which its curve is round."""
 LEAST = 1e-6
 """The smallest probability that is told from 0."""
 Cell: TypeAlias = tuple[str, str]
@@ -199,8 +201,8 @@ def weigh(job: Job, predictions: Mapping[Cell, Array], prior: Mapping[Cell, floa
 
     Weights are at least 0, and minimise the negative log-likelihood of the labels in nats plus `PULL` times the squared
     distances from the prior shares, which are divided by their sum. Those of classes are then divided by theirs, and
-    nothing is added. Numbers have the likelihood of a normal distribution around the weighted sum plus a number. If no
-    model of numbers is better than their mean, that is what they are predicted with.
+    nothing is added. Numbers have a normal distribution around the weighted sum plus a number, or a Laplace
+    distribution if one of the models minimises absolute errors.
 
     Args:
         job: The labels of the rows.
@@ -216,32 +218,38 @@ def weigh(job: Job, predictions: Mapping[Cell, Array], prior: Mapping[Cell, floa
     counts = np.ones(n) if job.weights is None else job.weights * n / job.weights.sum()
     inside = np.stack([logits(job.task, predictions[cell]).reshape(n, -1) for cell in cells], 1)  # (n, cells, outputs)
     if job.task == "numeric":
-        inside = inside[:, :, 0]
         level, spread = np.average(y, weights=counts), np.sqrt(np.cov(y, aweights=counts, ddof=0)) or 1.0
-        inside, y = (inside - level) / spread, (y - level) / spread
-        centre = counts @ inside / n
+        inside, y = np.append((inside[:, :, 0] - level) / spread, np.ones((n, 1)), 1), (y - level) / spread
+        absolute = any(learner == L1_TREES for _, learner in cells)
     else:
         hot = y[:, None] == (np.array([1]) if job.task == "binary" else np.arange(job.classes))
 
-    def loss(weights: Array) -> tuple[float, Array]:
+    def loss(values: Array) -> tuple[float, Array]:
         """Return what is minimised, and its gradient."""
-        distance = weights - shares
+        distance, weights = values[: len(cells)] - shares, values
         if job.task == "numeric":
-            error = y - (inside - centre) @ weights
-            square = max(counts @ error**2 / n, 1e-300)
-            value, gradient = n / 2 * np.log(square), -(counts * error) @ (inside - centre) / square
+            error = y - inside @ weights
+            size = np.sqrt(error**2 + SMOOTH**2) if absolute else error**2 / 2
+            mean = max(counts @ size / n, 1e-300)
+            slope = error / size if absolute else error
+            value, gradient = n * np.log(mean), -(counts * slope) @ inside / mean
+            value, gradient = (value, gradient) if absolute else (value / 2, gradient / 2)
         else:
             scores = np.einsum("nkc,k->nc", inside, weights)
             scores = scores[:, 0] if job.task == "binary" else scores
             error = (probabilities(job.task, scores).reshape(n, -1) - hot) * counts[:, None]
             value, gradient = counts @ surprise(job.task, scores, y), np.einsum("nkc,nc->k", inside, error)
-        return float(value + PULL * distance @ distance), gradient + 2 * PULL * distance
+        gradient[: len(cells)] += 2 * PULL * distance
+        return float(value + PULL * distance @ distance), gradient
 
-    weights = minimize(loss, shares, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(cells)).x
-    offset = 0.0
+    bounds: list[tuple[float | None, float | None]] = [(0, None)] * len(cells)
     if job.task == "numeric":
-        offset = float(level - (level + spread * centre) @ weights)
+        begin, bounds = np.append(shares, 0.0), [*bounds, (None, None)]
+        *found, shift = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds).x
+        weights = np.array(found)
+        offset = level + spread * shift - level * weights.sum()
     else:
+        weights, offset = minimize(loss, shares, jac=True, method="L-BFGS-B", bounds=bounds).x, 0.0
         weights = weights / weights.sum() if weights.any() else shares
     return {cell: float(weight) for cell, weight in zip(cells, weights, strict=True) if weight > 0}, float(offset)
 

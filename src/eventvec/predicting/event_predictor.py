@@ -321,7 +321,7 @@ def _afforded(
     left = max(effort.deadline - time.monotonic(), LEAST_SECONDS) * min(torch.get_num_threads(), len(prior))
     cell = next(iter(prior))
     if cell[1] != LINEAR and (whole := cost(cell, most)) > left:
-        most = max(int(min(jobs[cell[0]].x.size, most) * left / whole), jobs[cell[0]].x.shape[1] * LEAST_ROWS)
+        most = max(int(min(jobs[cell[0]].x.size, most) * left / whole), len(trial.columns) * LEAST_ROWS)
     afforded = dict[Cell, float]()
     for cell, share in prior.items():
         if not afforded or sum(cost(each, most) for each in (*afforded, cell)) <= left:

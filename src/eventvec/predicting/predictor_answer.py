@@ -8,7 +8,7 @@ from eventvec.answers import Answer
 from eventvec.errors import shown
 from eventvec.evaluation.metrics import METRIC_NAMES, METRICS
 from eventvec.predicting.event_predictor import Predictor
-from eventvec.predicting.held_out_scores import SHARE, HeldOutScores
+from eventvec.predicting.held_out_scores import HeldOutScores
 from eventvec.statistics import Estimate
 from eventvec.tables.label_times import untimed
 
@@ -21,7 +21,7 @@ def explained(predictor: Predictor) -> Answer:
     if scores is None:
         verdict = [f"{name} is predicted by one linear model, because there are too few rows to weigh several."]
     else:
-        verdict = _scored(name, METRIC_NAMES[metric], scores)
+        verdict = _scored(name, METRIC_NAMES[metric], scores, info["rows"])
     if untimed(None) in predictor.notes:
         verdict = [*verdict[:4], untimed(None)]
     models = [
@@ -41,13 +41,13 @@ def explained(predictor: Predictor) -> Answer:
     return Answer(tuple(verdict), tables, notes, facts=facts, title=f"What predicts {target.name}")
 
 
-def _scored(name: str, metric: str, scores: HeldOutScores) -> list[str]:
+def _scored(name: str, metric: str, scores: HeldOutScores, rows: int) -> list[str]:
     """Return the score, and where that over all times differs from it, a sentence about both."""
     if (latest := scores.latest) is None:
         return [f"{name} is predicted with {metric} {scores.by_entity} by entity: each is predicted from others."]
     lines = [
-        f"{name} is predicted with {metric} {latest} on the latest {scores.rows:,} rows, {SHARE:.0%} of all, from "
-        "earlier rows of other entities."
+        f"{name} is predicted with {metric} {latest} on the latest {scores.rows:,} of {rows:,} rows, from earlier "
+        "rows of other entities."
     ]
     if _differ(latest, scores.by_entity):
         lines.append(

@@ -1,0 +1,121 @@
+"""Scores on rows that chose nothing: which rows they are, against a loop, and on labels that are random or drift."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.metrics import mean_absolute_error, roc_auc_score
+
+import eventvec as ev
+from eventvec.evaluation.models import Job
+from eventvec.evaluation.stacking import parts_of, summed, weigh
+from eventvec.predicting.held_out_scores import held_out_scores, latest_rows
+
+A, B = ("x", "a"), ("x", "b")
+
+
+def job(n: int = 1000, entities: int = 250, **changes: object) -> Job:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, n)
+    return Job("binary", 2, np.empty((n, 0)), y, np.empty((0, 0)), groups=rng.integers(0, entities, n), **changes)
+
+
+def test_the_latest_rows_are_the_latest_fifth() -> None:
+    of = job()
+    moments = np.random.default_rng(1).permutation(1000)
+    late = latest_rows(of, moments, parts_of(of))
+    assert late is not None
+    assert np.array_equal(late, moments >= 800)
+
+
+@pytest.mark.parametrize(
+    ("n", "moments", "y"),
+    [
+        (1000, None, None),
+        (1000, np.zeros(1000), None),  # of one time, so that nothing is earlier
+        (400, np.arange(400), None),
+        (1000, np.arange(1000), (np.arange(1000) < 700) | (np.arange(1000) > 992)),
+    ],
+)
+def test_without_enough_latest_rows_there_are_none(n: int, moments: np.ndarray | None, y: np.ndarray | None) -> None:
+    of = job(n)
+    of = of if y is None else replace(of, y=y.astype(int))
+    assert latest_rows(of, moments, parts_of(of)) is None
+
+
+@pytest.mark.parametrize("metric", [None, "mae"])
+def test_scores_are_those_of_a_loop(metric: str | None) -> None:
+    of = job()
+    if metric:
+        of = replace(of, task="numeric", classes=0, y=np.random.default_rng(2).normal(size=1000))
+    rng, parts, late = np.random.default_rng(3), parts_of(of), np.arange(1000) >= 800
+
+    def guesses() -> dict[tuple[str, str], np.ndarray]:
+        parts = [of.y + noise * rng.normal(size=1000) for noise in (1, 3)]
+        parts = parts if metric else [1 / (1 + np.exp(-each)) for each in parts]
+        return dict(zip((A, B), parts, strict=True))
+
+    prior, predictions, forward = {A: 1.0, B: 1.0}, guesses(), guesses()
+    scores = held_out_scores(of, parts, prior, predictions, late, forward, metric)
+    assert scores.latest is not None
+    assert scores.rows == 200
+    for estimate, told, learned, rows in (
+        (scores.by_entity, predictions, np.full(1000, True), np.full(1000, True)),
+        (scores.latest, forward, ~late, late),
+    ):
+        expected = np.empty(1000)
+        for part in range(5):
+            inside, outside = learned & (parts != part), rows & (parts == part)
+            weights, offset = weigh(replace(of, y=of.y[inside]), {c: each[inside] for c, each in told.items()}, prior)
+            expected[outside] = summed(
+                of.task, {c: told[c][outside] for c in weights}, weights, offset, int(outside.sum())
+            )
+        truth = of.y[rows]
+        score = mean_absolute_error(truth, expected[rows]) if metric else roc_auc_score(truth, expected[rows])
+        assert estimate.value == pytest.approx(score)
+        assert estimate.low < estimate.value < estimate.high
+    assert scores.score == scores.latest
+
+
+def panel(seed: int, months: int = 8, cards: int = 120) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return random events, and labels whose rate depends on the month alone."""
+    rng, start = np.random.default_rng(seed), datetime(2024, 1, 1)
+    at = [start + timedelta(seconds=int(second)) for second in rng.integers(0, 300 * 86_400, 10 * cards)]
+    events = pl.DataFrame({"card": np.arange(10 * cards) % cards, "at": at, "paid": rng.random(10 * cards)})
+    first = pl.DataFrame({"card": np.arange(cards), "at": [start] * cards, "paid": rng.random(cards)})
+    rates = np.where(np.arange(months) % 2, 0.85, 0.15)
+    labels = pl.DataFrame(
+        {
+            "card": np.repeat(np.arange(cards), months),
+            "known": [start + timedelta(days=30 * month + 60) for month in range(months)] * cards,
+            "left": (rng.random((cards, months)) < rates).ravel(),
+        }
+    )
+    return pl.concat([first, events]), labels
+
+
+@pytest.mark.usefixtures("few_kernels")
+def test_labels_that_depend_on_the_month_alone_have_a_score_of_chance_in_the_latest_rows() -> None:
+    """By entity they are predicted, because the number of events tells the month; later months are new."""
+    events, labels = panel(0)
+    model = ev.EventClassifier("card", "at", numeric=["paid"], categorical=[], progress=False)
+    answer = model.fit(events, labels, "left").explain()
+    assert answer.facts["scored"] == "latest"
+    assert abs(answer.facts["score"].value - 0.5) < 0.1
+    assert answer.facts["by_entity"].low > 0.6
+    assert "on the latest 240 of 960 rows" in answer.verdict[0]
+    assert "Over all times it is" in answer.verdict[1]
+
+
+@pytest.mark.usefixtures("few_kernels")
+def test_without_a_calendar_scores_are_by_entity() -> None:
+    rng = np.random.default_rng(0)
+    events = pl.DataFrame({"card": np.arange(3000) % 300, "day": np.arange(3000) // 300, "paid": rng.random(3000)})
+    labels = pl.DataFrame({"card": np.repeat(np.arange(300), 3), "day": [4, 6, 9] * 300, "y": rng.random(900) < 0.5})
+    answer = ev.EventClassifier("card", "day", progress=False).fit(events, labels, "y").explain()
+    assert answer.facts["scored"] == "by entity"
+    assert "by entity: each is predicted from others" in answer.verdict[0]
