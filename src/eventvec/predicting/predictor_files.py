@@ -19,11 +19,13 @@ import numpy as np
 import torch
 from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError
 
-from eventvec.errors import CheckpointError, misfit, need
+from eventvec.errors import CheckpointError, ConfigError, misfit, need
 from eventvec.evaluation.fitted import Fitted, Given, Linear, Trees
 from eventvec.evaluation.stacking import GIVEN, TREES, Cell, Stacked
 from eventvec.evaluation.task import Target
 from eventvec.files import path_only, run_above, write_text
+from eventvec.labels.horizons import Rule
+from eventvec.labels.rules import options_of, rule_table
 from eventvec.predicting.event_predictor import Predictor
 from eventvec.predicting.families import (
     EARLIER,
@@ -38,6 +40,7 @@ from eventvec.predicting.families import (
     of_static,
     tensors_of,
 )
+from eventvec.predicting.labels_by_rule import LabelsByRule
 from eventvec.predicting.network_family import Network
 from eventvec.runs import load
 from eventvec.runs.building import refusing_damage
@@ -67,6 +70,19 @@ class _Caller(BaseModel, extra="forbid"):
     means: list[float]
 
 
+class _ByDelay(BaseModel, extra="forbid"):
+    """Earlier labels of a table."""
+
+    key: str
+    delay: str | float | int
+
+
+class _ByRule(BaseModel, extra="forbid"):
+    """Earlier labels that are computed from events by the options of `future_labels`."""
+
+    rule: dict[str, Any]
+
+
 class _Info(BaseModel, extra="forbid"):
     """The content of the `run.json` of a predictor."""
 
@@ -85,7 +101,7 @@ class _Info(BaseModel, extra="forbid"):
     inclusive: bool
     families: list[str]
     caller: dict[str, _Caller]
-    earlier: dict[str, str | float | int] | None
+    earlier: _ByDelay | _ByRule | None
     sets: dict[str, list[str]]
     models: list[_Model]
     offset: float | list[float] | None
@@ -159,7 +175,7 @@ def _described(predictor: Predictor) -> dict[str, Any]:
         "inclusive": predictor.inclusive,
         "families": list(predictor.families),
         "caller": {name: {"columns": each.columns, "means": each.means} for name, each in caller.items()},
-        "earlier": {"key": earlier.key, "delay": _delay(earlier.delay)} if isinstance(earlier, EarlierLabels) else None,
+        "earlier": _earlier(earlier),
         "sets": predictor.sets,
         "models": [{"features": f, "head": head, "weight": stack.weights[f, head]} for f, head in stack.models],
         "offset": None if stack.offset is None else np.asarray(stack.offset).tolist(),
@@ -246,10 +262,20 @@ def _family(name: str, info: _Info, schema: Schema, target: Target, arrays: Mapp
         return Encoded(encoder.eval())
     if name == STATIC and (static := of_static(schema, [each.name for each in schema.static])):
         return static
-    if name == EARLIER and info.earlier is not None:
-        return EarlierLabels(str(info.earlier["key"]), target, info.earlier["delay"], info.inclusive)
+    if name == EARLIER and isinstance(info.earlier, _ByDelay):
+        return EarlierLabels(info.earlier.key, target, info.earlier.delay, info.inclusive)
+    if name == EARLIER and isinstance(info.earlier, _ByRule):
+        return LabelsByRule(_rule(info.earlier.rule, schema), target, info.inclusive)
     caller = info.caller[name]
     return CallerFeatures(name, tuple(caller.columns), tuple(caller.means), info.label_time)
+
+
+def _rule(table: Mapping[str, Any], schema: Schema) -> Rule:
+    """Return a rule as it was in training."""
+    try:
+        return Rule.of(schema, options_of(table))
+    except ConfigError as error:
+        raise ValueError(f"{INFO}: {error}") from error
 
 
 def _model(folder: Path, place: int, head: str, info: _Info, arrays: Mapping[str, torch.Tensor]) -> Fitted:
@@ -310,6 +336,13 @@ def _ends(estimate: Estimate) -> list[float]:
 def _estimate(ends: list[float] | None, signed: bool = False) -> Estimate | None:
     """Return the estimate of which `_ends` are the numbers."""
     return None if ends is None else Estimate(ends[0], ends[1], ends[2], signed)
+
+
+def _earlier(family: Family | None) -> dict[str, Any] | None:
+    """Return how earlier labels are read, if they are."""
+    if isinstance(family, LabelsByRule):
+        return {"rule": rule_table(family.rule.options)}
+    return {"key": family.key, "delay": _delay(family.delay)} if isinstance(family, EarlierLabels) else None
 
 
 def _delay(delay: Any) -> str | int | float:
