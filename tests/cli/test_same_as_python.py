@@ -345,7 +345,8 @@ def test_labels(files: Path, tmp_path: Path) -> None:
         assert table.equals(other)
         described, others = (json.loads(each.schema.metadata[b"eventvec"]) for each in (table, other))
         assert (described["notes"], described["censored"]) == (others["notes"], printed["censored"])
-        assert printed["columns"] == ["who", "when", options.get("name", options.get("label", "no_event"))]
+        label = options.get("name", options.get("label", "no_event"))
+        assert printed["columns"] == ["who", "when", label, "known_at", "rule"]
         assert printed["rows"] == len(labels)
 
 

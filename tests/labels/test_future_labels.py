@@ -6,6 +6,7 @@ import calendar
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -21,7 +22,11 @@ import torch
 
 import eventvec as ev
 from eventvec.errors import ConfigError, DataError
+from eventvec.labels.future_options import FutureOptions
+from eventvec.labels.rules import listed_conditions, options_in, rule_text
+from eventvec.options import gather
 from eventvec.sequences import Sequences
+from eventvec.tables.sources import read_table
 
 EPOCH, MICRO = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 LABELS = ("no_event", "event", "count", "time_to_next", "sum:paid")
@@ -173,6 +178,10 @@ def test_labels_at_times_of_the_calendar_are_those_of_plain_loops(kind: str, lab
         if label == "time_to_next":
             values = [None if seconds is None else round(seconds * 10**6) for seconds in values]
         assert list(zip(labels["card"].to_pylist(), times, values, strict=True)) == rows
+        assert labels.schema.field("known_at").type == data_type(table)
+        closes = [ends(time)[1] for _, time, _ in rows]
+        closes = [each // 86_400_000_000 * 86_400_000_000 for each in closes] if kind == "date" else closes
+        assert pl.DataFrame(labels)["known_at"].cast(pl.Datetime("us")).cast(pl.Int64).to_list() == closes
 
 
 def data_type(table: pl.DataFrame) -> pa.DataType:
@@ -202,9 +211,12 @@ def test_labels_at_numbers_are_those_of_plain_loops(kind: type[Any], label: str)
         labels = ev.future_labels(
             data, every=every, horizon=horizon, gap=gap, label=label, where=where, observed_until=observed, name="y"
         )
-        assert labels.column_names == ["card", "at", "y"]
+        assert labels.column_names == ["card", "at", "y", "known_at", "rule"]
         assert [type(value) for value in labels["at"].to_pylist()] == [kind] * len(labels)
-        assert list(zip(*(column.to_pylist() for column in labels.columns), strict=True)) == rows
+        columns = [column.to_pylist() for column in labels.columns]
+        assert list(zip(*columns[:3], strict=True)) == rows
+        assert columns[3] == [ends(time)[1] for _, time, _ in rows]
+        assert [type(value) for value in columns[3]] == [kind] * len(labels)
         assert notes(labels)["censored"] == censored
 
 
@@ -237,7 +249,10 @@ def test_the_horizon_is_open_at_its_beginning_and_closed_at_its_end() -> None:
         table = pl.DataFrame({"card": [1, 1, 2, 2], "day": [1, at, 1, 30]})
         data = ev.read(table, key="card", time="day", numeric=[])
         labels = pl.DataFrame(ev.future_labels(data, every=10, horizon=5, gap=5, label="event", observed_until=20))
-        assert labels.rows() == [(1, 10, counts), (2, 10, False)]  # a horizon that ends with the observation is known
+        assert labels["card", "day", "event", "known_at"].rows() == [
+            (1, 10, counts, 20),
+            (2, 10, False, 20),
+        ]  # a horizon that ends with the observation is known
         with pytest.raises(DataError, match=r"2 are censored"):
             ev.future_labels(data, every=10, horizon=5, gap=5, observed_until=19)
         history = ev.read(table, schema=data.schema, cutoffs=labels, cutoff_column="day")
@@ -282,7 +297,7 @@ def test_entities_without_events_and_in_any_order_of_rows(tmp_path: Path) -> Non
     lengths = torch.where(torch.arange(50) % 2 == 0, x.lengths, 0)
     some = ev.Dataset(data.keys, Sequences(x.columns, x.starts, lengths), data.schema)
     rest = ev.future_labels(some, observed_until=98, **options)
-    assert pl.DataFrame(rest).equals(labels.filter(pl.col("card") % 2 == 0))
+    assert pl.DataFrame(rest).drop("rule").equals(labels.filter(pl.col("card") % 2 == 0).drop("rule"))
     entities = labels["card"].n_unique()
     assert "25 of 50 entities have no label, because they have no event before the last" in notes(rest)["notes"][-1]
     assert (
@@ -341,6 +356,80 @@ def test_labels_lead_from_events_to_an_evaluation(tmp_path: Path) -> None:
         assert result.basis.get("event_count", "logistic_regression").main.mean > 0.7
 
 
+def as_file(labels: pa.Table, folder: Path, frame: str) -> Any:
+    """Return a table after a change to another library or to a file, and without some of its rows."""
+    path = folder / "labels.parquet"
+    if frame == "polars":
+        return pl.DataFrame(labels).filter(pl.col("card") > 0)
+    if frame == "pandas":
+        return labels.to_pandas().query("card > 0")
+    if frame == "pandas and Parquet":
+        labels.to_pandas().query("card > 0").to_parquet(path)
+    elif frame == "polars and Parquet":
+        pl.DataFrame(labels).filter(pl.col("card") > 0).write_parquet(path)
+    elif frame == "csv":
+        path = path.with_suffix(".csv")
+        pl.DataFrame(labels).filter(pl.col("card") > 0).write_csv(path)
+    else:
+        ev.write(path, labels)
+    return path
+
+
+@pytest.mark.parametrize(
+    "frame", ["polars", "pandas", "eventvec and Parquet", "pandas and Parquet", "polars and Parquet", "csv"]
+)
+def test_the_rule_survives_a_change_of_library_or_a_file(frame: str, tmp_path: Path) -> None:
+    table = pl.DataFrame({"card": [0, 0, 1, 1, 2], "day": [1, 40, 2, 30, 3], "shop": ["tea", "oil"] * 2 + ["tea"]})
+    data = ev.read(table, key="card", time="day", categorical=["shop"], fitting=ev.Fitting(min_count=1))
+    options: dict[str, Any] = {"every": 10, "horizon": 5, "gap": 1, "label": "count", "where": {"shop": "tea"}}
+    labels = ev.future_labels(data, **options, name="tea")
+    assert labels["rule"].combine_chunks().dictionary.to_pylist() == [rule_text(FutureOptions(**options, name="tea"))]
+    held = read_table(as_file(labels, tmp_path, frame), ["rule", "known_at", "day"])
+    texts = held["rule"].cast(pl.String).unique().to_list()
+    assert [options_in(text) for text in texts] == [
+        FutureOptions(**{**options, "where": {"shop": ["tea"]}}, name="tea")
+    ]
+    assert (held["known_at"] == held["day"] + 6).all()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"every": timedelta(days=7), "horizon": timedelta(days=1, hours=12, microseconds=3), "gap": "1mo"},
+        {"every": "1mo", "horizon": "30d", "observed_until": date(2024, 3, 1), "zone": BERLIN},
+        {"every": 0.5, "horizon": 10**17, "where": {"a": (True, 2.5, 7, "x", date(2024, 1, 1))}, "label": "sum:a"},
+        {"every": np.int64(3), "horizon": np.float64(2.5), "where": {"a": {"x"}, "b": iter([np.int64(4)])}},
+    ],
+)
+def test_a_rule_is_read_as_it_was_written(options: dict[str, Any]) -> None:
+    chosen = listed_conditions(gather(options, FutureOptions))
+    again = options_in(rule_text(chosen))
+    observed = None if chosen.observed_until is None else str(chosen.observed_until)
+    assert again == replace(chosen, observed_until=observed)
+    for name in ("every", "horizon", "gap"):
+        assert type(vars(again)[name]) is type(vars(chosen)[name])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "monthly", "[]", "{}", "1", '{"every": "1mo"}', '{"every": 1, "horizon": 2, "more": 3}',
+     '{"every": [1, "x"], "horizon": 2}', '{"every": [1e300], "horizon": 2}', '{"every": 1, "horizon": 2, "zone": 3}',
+     "[" * 100_000],
+)  # fmt: skip
+def test_other_texts_are_no_rules(text: str) -> None:
+    assert options_in(text) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "options"), [(("known_at", "day"), {}), (("card", "rule"), {}), (("card", "day"), {"name": "known_at"})]
+)
+def test_names_of_the_further_columns_are_refused(names: tuple[str, str], options: dict[str, Any]) -> None:
+    key, time = names
+    data = ev.read(pl.DataFrame({key: [1, 1], time: [1, 30]}), key=key, time=time, numeric=[])
+    with pytest.raises(ConfigError, match="three names, none of them 'known_at' or 'rule', got"):
+        ev.future_labels(data, every=10, horizon=5, **options)
+
+
 def refused(**options: Any) -> dict[str, Any]:
     return {"every": 10, "horizon": 5, **options}
 
@@ -364,7 +453,10 @@ NUMBERS = pl.DataFrame(
         (refused(horizon=0), r"horizon must be above 0, such as 90d \(--horizon\)"),
         (refused(observed_until=10**9), "every must be above 0, and give at most 1,000,000 snapshots"),
         (refused(zone=BERLIN), "zone is for timestamps, and the events hold times of the kind integer"),
-        (refused(name="card"), "the key, the time and the label need three names, got 'card', 'day' and 'card'"),
+        (
+            refused(name="card"),
+            "need three names, none of them 'known_at' or 'rule', got 'card', 'day' and 'card'; choose",
+        ),
         (refused(where="paid>1"), "where must be a mapping from columns to values, got str"),
         (refused(where={"paid": []}), "where names no value of column 'paid'"),
         (refused(where={"shop": "te"}), "column 'shop' has no value 'te' in its vocabulary of 2 values; correct it"),

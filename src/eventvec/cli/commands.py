@@ -110,7 +110,7 @@ def fit(
         str | None,
         typer.Option(
             callback=not_empty,
-            help="Read an entity's labels this long after their times: 30d, or a number.",
+            help="Read an entity's labels this long after their times: 30d, or a number; none reads none.",
             rich_help_panel=LABELS,
         ),
     ] = None,

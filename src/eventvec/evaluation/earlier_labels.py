@@ -12,6 +12,7 @@ from eventvec.dataset import storage
 from eventvec.errors import printable, shown
 from eventvec.evaluation.joined_labels import Keyed, missing_labels, plain_values
 from eventvec.evaluation.task import Target
+from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables import times
 from eventvec.tables.coding import factorize
@@ -20,7 +21,7 @@ from eventvec.tables.keys import align
 from eventvec.tables.label_times import TimedLabels
 
 
-def earlier_labels(
+def delayed_labels(
     z: Keyed,
     moments: Array,
     timed: TimedLabels,
@@ -29,15 +30,11 @@ def earlier_labels(
     delay: times.Duration,
     inclusive: bool,
 ) -> tuple[Array, list[str], str]:
-    """Return `(n, d)` features of the labels that were known by the time of each row, their names, and a note.
+    """Return `(n, d)` features of labels that become known the delay after their time, their names, and a note.
 
-    A label becomes known the delay after its time. As with events, a row reads what was known strictly before its time,
-    or also at it with `inclusive`. It never reads labels of its own time. All rows of the table are read, also those
-    of other entities. Labels of one entity and time count once if they agree, and are left out if not.
+    All rows of the table are read, also those of other entities.
 
-    The features of each label are whether one is known, how many, the time since the last one (in seconds for calendar
-    times), the value of the last, and the mean of all. Of classes, the value is 1 for each that it is and 0 for others;
-    of two classes, only for the greater. Where no label is known, all are 0.
+    Relations: `earlier_labels` has the features of one label.
 
     Args:
         z: `n` rows, such as embeddings.
@@ -49,32 +46,66 @@ def earlier_labels(
         inclusive: Whether what becomes known at the very time of a row is read.
     """
     entities, distinct = factorize(pa.chunked_array([storage(z.keys)]))
-    rows = pl.DataFrame(
-        {"entity": entities.astype(np.int64), "moment": moments, "end": ends(moments, inclusive)}
-    ).with_row_index("row")
-    owners, length = pl.Series("entity", align(distinct, timed.table, key)), times.duration(z.schema, delay)
+    length = times.duration(z.schema, delay)
+    owners, time = pl.Series("entity", align(distinct, timed.table, key)), pl.Series("time", timed.moments)
+    present = (owners >= 0) & time.is_not_null()
+    table = pl.DataFrame(
+        [owners, time, *(timed.table[each.name].alias(f"value {i}") for i, each in enumerate(targets))]
+    )
+    table = table.filter(present)
+    table = table.with_columns(known=pl.Series(length.after(table["time"].to_numpy(), z.schema.time_zone)))
     blocks, names = list[Array](), list[str]()
-    for target in targets:
-        labels = pl.DataFrame([owners, pl.Series("time", timed.moments), timed.table[target.name].alias("value")])
-        present = (pl.col("entity") >= 0) & pl.col("time").is_not_null() & ~missing_labels(labels["value"])
-        labels = labels.filter(present).unique()
-        labels = labels.filter(~labels.select("entity", "time").is_duplicated())
-        starts, values = labels["time"].to_numpy(), plain_values(labels["value"])
-        known = np.maximum(length.after(starts, z.schema.time_zone), ends(starts, inclusive))
-        classes = target.classes[1:] if target.task == "binary" else target.classes
-        columns = {f"earlier {target.name}={each}": values == each for each in classes}
-        columns = columns or {f"earlier {target.name}": values}
-        numbers = [pl.Series(str(i), column, pl.Float64) for i, column in enumerate(columns.values())]
-        labels = labels.select("entity", "time", pl.Series("known", known), *numbers)
-        blocks.append(_as_of(rows, labels, times.SECOND if z.schema.clock else 1))
+    for i, target in enumerate(targets):
+        labels = table.select("entity", "time", "known", value=f"value {i}")
+        blocks.append(earlier_labels(entities, moments, labels, target, z.schema, inclusive))
         names += [f"earlier {target.name}: {what}" for what in ("known", "count", "age")]
-        names += [f"{name}: {what}" for what in ("last", "mean") for name in columns]
+        names += [f"{name}: {what}" for what in ("last", "mean") for name in _columns(target)]
     none = int((np.stack([block[:, 0] for block in blocks]) == 0).all(0).sum())
     note = (
         f"Earlier labels are known {printable(str(delay))} after their time, and read if that is "
         f"{'no later than' if inclusive else 'before'} the time of the row; {none:,} of {len(z):,} rows have none."
     )
     return np.concatenate(blocks, axis=1), [shown(name) for name in names], note
+
+
+def earlier_labels(
+    entities: Array, moments: Array, labels: pl.DataFrame, target: Target, schema: Schema, inclusive: bool
+) -> Array:
+    """Return `(n, 3 + 2 v)` features of the labels that were known by the time of each row.
+
+    As with events, a row reads what was known strictly before its time, or also at it with `inclusive`. It never reads
+    labels of its own time. Labels of one entity and time count once if they agree, and are left out if not.
+
+    The features are whether a label is known, how many, the time since the last one (in seconds for calendar times),
+    the value of the last, and the mean of all. Of classes, the value is 1 for each that it is and 0 for others; of two
+    classes, only for the greater. Where no label is known, all are 0.
+
+    Args:
+        entities: `(n,)` the number of the entity of each row.
+        moments: `(n,)` the time of each row.
+        labels: A row for each label, with the number of its `entity`, its `time`, the time `known` after which it is
+            known, and its `value`.
+        target: The label with its classes.
+        schema: The schema of the events.
+        inclusive: Whether what becomes known at the very time of a row is read.
+    """
+    rows = pl.DataFrame(
+        {"entity": entities.astype(np.int64), "moment": moments, "end": ends(moments, inclusive)}
+    ).with_row_index("row")
+    labels = labels.filter(~missing_labels(labels["value"])).unique()
+    labels = labels.filter(~labels.select("entity", "time").is_duplicated())
+    known = np.maximum(labels["known"].to_numpy(), ends(labels["time"].to_numpy(), inclusive))
+    values = plain_values(labels["value"])
+    columns = [values == each for each in _columns(target).values()] if target.classes else [values]
+    numbers = [pl.Series(str(i), column, pl.Float64) for i, column in enumerate(columns)]
+    labels = labels.select("entity", "time", pl.Series("known", known), *numbers)
+    return _as_of(rows, labels, times.SECOND if schema.clock else 1)
+
+
+def _columns(target: Target) -> dict[str, object]:
+    """Return the class of each column of values by the name of the column; a number has one without a class."""
+    classes = target.classes[1:] if target.task == "binary" else target.classes
+    return {f"earlier {target.name}={each}": each for each in classes} or {f"earlier {target.name}": None}
 
 
 def _as_of(rows: pl.DataFrame, labels: pl.DataFrame, unit: int) -> Array:

@@ -17,7 +17,7 @@ from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.errors import ConfigError, printable, shown
 from eventvec.evaluation.baselines import baselines
 from eventvec.evaluation.caller_features import caller_features
-from eventvec.evaluation.earlier_labels import earlier_labels
+from eventvec.evaluation.earlier_labels import delayed_labels
 from eventvec.evaluation.evaluation_options import EvaluationOptions, LabelOptions
 from eventvec.evaluation.handcrafted_sets import bounded, feature_texts
 from eventvec.evaluation.joined_labels import join_timed
@@ -152,7 +152,7 @@ def evaluate(
     if chosen.earlier_labels is not None:
         assert moments is not None
         targets = target(values, options.get("task"), ", ".join(names)).each
-        sets[EARLIER], texts_of[EARLIER], note = earlier_labels(
+        sets[EARLIER], texts_of[EARLIER], note = delayed_labels(
             labelled, _limits(labelled, moments, chosen.until), timed, key, targets, chosen.earlier_labels,
             chosen.inclusive or read_inclusively(z),
         )  # fmt: skip

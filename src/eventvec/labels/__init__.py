@@ -5,6 +5,8 @@
     horizons    `future_labels`: what follows times of the calendar, as labels
     future_options  its options
     conditions  which events count
+    rules       the options as text, which each row of the table has
+    known_labels  the labels that are known as of some times, from histories that end there
 """
 
 from typing import TYPE_CHECKING

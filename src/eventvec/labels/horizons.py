@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,19 @@ from eventvec.dataset import Dataset, check_dataset, period
 from eventvec.errors import ConfigError, DataError, nearest, shown
 from eventvec.labels.conditions import Condition, conditions, field_of
 from eventvec.labels.future_options import FutureOptions
+from eventvec.labels.rules import listed_conditions, rule_text
 from eventvec.options import accepts, as_table, gather
 from eventvec.schema import Numeric, Schema
 from eventvec.sequences import Array, Sequences, searchsorted
 from eventvec.tables import times
+from eventvec.tables.label_times import KNOWN_AT, RULE
 from eventvec.tables.outputs import MARK
 
 KINDS = ("no_event", "event", "count", "time_to_next", "sum:COLUMN")
 MONDAY = 4 * times.DAY  # 5 January 1970
 MOST = 1_000_000
 """The largest number of snapshots of an entity."""
+TOO_OFTEN = f"every must be above 0, and give at most {MOST:,} snapshots; name a longer time (--every)"
 
 
 @accepts(FutureOptions)
@@ -48,7 +52,9 @@ def future_labels(data: Dataset, **options: Any) -> pa.Table:
     Returns:
         The key, the time of the snapshot, named as in the events, and the label: bool, int64 for counts, or float64.
         Sums pass over missing numbers. The time to the next event is in seconds for calendar times, and null if none
-        is in the horizon. The metadata has the options, the number of censored snapshots, and `notes` in sentences.
+        is in the horizon. `known_at` is the end of the horizon, after which the label is known. `rule` has the options
+        as JSON, the same in each row, by which `EventClassifier` computes the earlier labels of an entity. The metadata
+        has the options, the number of censored snapshots, and `notes` in sentences.
 
     Raises:
         ConfigError: If an option is not accepted, the histories were cut at cutoffs, or `observed_until` is not before
@@ -61,47 +67,43 @@ def future_labels(data: Dataset, **options: Any) -> pa.Table:
         >>> events = pl.DataFrame({"card": [7, 7, 7, 8], "day": [1, 12, 29, 15], "paid": [3.0, 4.0, 5.0, 6.0]})
         >>> data = ev.read(events, key="card", time="day")
         >>> labels = ev.future_labels(data, every=10, horizon=9, label="sum:paid", where={"paid": ">3"})
-        >>> pl.DataFrame(labels).rows()
-        [(7, 10, 4.0), (7, 20, 5.0), (8, 20, 0.0)]
+        >>> pl.DataFrame(labels).drop("rule").rows()
+        [(7, 10, 4.0, 19), (7, 20, 5.0, 29), (8, 20, 0.0, 29)]
     """
     for name in ("every", "horizon"):
         if name not in options:
             raise ConfigError(f"give {name}=, a length of time such as '1mo', or a number where times are numbers")
-    chosen = gather(options, FutureOptions)
+    chosen = listed_conditions(gather(options, FutureOptions))
     check_dataset(data)
     if data.moments is not None:
         raise ConfigError("the histories end at their cutoffs, but labels need later events; read the events without")
     schema, x = data.schema, data.sequences.to("cpu")
-    name, summed, tests = _checked(schema, chosen)
+    rule = Rule.of(schema, chosen)
+    _check_names(schema, rule.name)
     if (bounds := period(x)) is None:
         raise DataError("the data have no event, and an entity is observed from its first event on")
     observed = _observed_until(data, chosen.observed_until, bounds[1])
-    every, gap, horizon = (times.duration(schema, each) for each in (chosen.every, chosen.gap, chosen.horizon))
-    moments = _calendar(schema, every, chosen.zone, bounds[0], observed)
-    if not any(horizon):
-        raise ConfigError("horizon must be above 0, such as 90d (--horizon)")
-    opens = gap.after(moments, chosen.zone)
-    closes = horizon.after(opens, chosen.zone)
-    is_known = closes <= observed
-    columns = {"time": moments[is_known], "opens": opens[is_known], "closes": closes[is_known]}
-    snapshots = _after_first_event(x, columns)
-    censored = _after_first_event(x, {"time": moments}).total - snapshots.total
+    grid = rule.snapshots(bounds[0], observed)
+    is_known = grid["closes"] <= observed
+    columns = {name: each[is_known] for name, each in grid.items()}
+    snapshots = after_first_event(x, columns)
+    censored = after_first_event(x, grid).total - snapshots.total
     if not snapshots.total:
         raise DataError(
             f"no snapshot was observed over its horizon ({censored:,} are censored); choose a shorter horizon= "
             "(--horizon) or every= (--every), or read more events"
         )
-    parts = []
-    for block in x.blocks(per_row=len(columns["time"])):
-        events = _that_count(x[block], tests, summed)
-        parts.append(_values(events, snapshots[block], chosen.label, summed))
-    values = np.concatenate(parts)
-    if chosen.label == "time_to_next" and schema.clock:
-        values = values / times.SECOND
+    parts = [rule.labels(x[block], snapshots[block]) for block in x.blocks(per_row=len(columns["time"]))]
+    begin, known = (
+        times.to_arrow(schema, snapshots.values(name).numpy(), np.zeros(snapshots.total, bool))
+        for name in ("time", "closes")
+    )
     table = {
         schema.key_out: data.keys.take(pa.array(snapshots.rows().numpy())),
-        schema.time: times.to_arrow(schema, snapshots.values("time").numpy(), np.zeros(snapshots.total, bool)),
-        name: pa.array(values, from_pandas=True),  # NaN becomes null
+        schema.time: begin,
+        rule.name: pa.array(np.concatenate(parts), from_pandas=True),  # NaN becomes null
+        KNOWN_AT: known,
+        RULE: pa.DictionaryArray.from_arrays(np.zeros(snapshots.total, np.int32), pa.array([rule_text(chosen)])),
     }
     end = times.to_arrow(schema, np.array([observed]), np.array([False]))[0]
     described = {
@@ -110,6 +112,56 @@ def future_labels(data: Dataset, **options: Any) -> pa.Table:
         "notes": _notes(snapshots, censored, str(end)),
     }
     return pa.table(table).replace_schema_metadata({MARK: json.dumps(described, default=str)})
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """What `future_labels` says about a snapshot, for the columns of a schema.
+
+    Args:
+        options: The options; `observed_until` says which labels a table has, and no label depends on it.
+        schema: What the columns of the events mean.
+        name: The name of the label.
+        summed: The column that is summed, if any.
+        tests: The conditions of events that count.
+        every: The distance of the snapshots.
+        gap: The length of time before the horizon.
+        horizon: The length of the horizon.
+    """
+
+    options: FutureOptions
+    schema: Schema
+    name: str
+    summed: str | None
+    tests: list[tuple[str, Condition]]
+    every: times.Length
+    gap: times.Length
+    horizon: times.Length
+
+    @staticmethod
+    def of(schema: Schema, options: FutureOptions) -> Rule:
+        """Return the rule, and refuse options that do not fit the schema."""
+        name, summed, tests = _checked(schema, options)
+        every, gap, horizon = (times.duration(schema, each) for each in (options.every, options.gap, options.horizon))
+        if not any(every):
+            raise ConfigError(TOO_OFTEN)
+        if schema.time_kind == "date" and (every.days * times.DAY + every.rest) % times.DAY:
+            raise ConfigError("every must be of whole days, because the events hold dates (--every)")
+        if not any(horizon):
+            raise ConfigError("horizon must be above 0, such as 90d (--horizon)")
+        return Rule(options, schema, name, summed, tests, every, gap, horizon)
+
+    def snapshots(self, first: int | float, last: int | float) -> dict[str, Array]:
+        """Return `time`, ascending, of the snapshots after a time and up to another, and where each horizon `opens` and
+        `closes`."""
+        moments, zone = _calendar(self.schema, self.every, self.options.zone, first, last), self.options.zone
+        opens = self.gap.after(moments, zone)
+        return {"time": moments, "opens": opens, "closes": self.horizon.after(opens, zone)}
+
+    def labels(self, x: Sequences, snapshots: Sequences) -> Array:
+        """Return `(snapshots.total,)` the labels of the snapshots of the same rows, NaN where there is none."""
+        values = _values(_that_count(x, self.tests, self.summed), snapshots, self.options.label, self.summed)
+        return values / times.SECOND if self.options.label == "time_to_next" and self.schema.clock else values
 
 
 def _notes(snapshots: Sequences, censored: int, end: str) -> list[str]:
@@ -131,17 +183,25 @@ def _checked(schema: Schema, options: FutureOptions) -> tuple[str, str | None, l
         raise ConfigError(f"label {shown(options.label)} is not known; {nearest(options.label, KINDS)}")
     if column and not isinstance(field_of(schema, column), Numeric):
         raise ConfigError(f"column {shown(column)} holds categories, which have no sum; name a column of numbers")
-    name = options.label.replace(":", "_") if options.name is None else options.name
-    if len({name, schema.time, schema.key_out}) < 3:
-        raise ConfigError(
-            f"the key, the time and the label need three names, got {shown(schema.key_out)}, {shown(schema.time)} and "
-            f"{shown(name)}; choose other ones: name= (--name), key_as= (--key-as)"
-        )
     if options.zone != "UTC" and schema.time_kind != "timestamp":
         raise ConfigError(f"zone is for timestamps, and the events hold times of the kind {schema.time_kind}")
     if times.known_zone(options.zone) != (options.zone or None):
         raise ConfigError(f"there is no time zone {shown(options.zone)}; accepted: names such as Europe/Berlin, or UTC")
-    return name, column or None, conditions(schema, options.where or {})
+    return name_of_labels(options), column or None, conditions(schema, options.where or {})
+
+
+def name_of_labels(options: FutureOptions) -> str:
+    """Return the name of the column of labels."""
+    return options.label.replace(":", "_") if options.name is None else options.name
+
+
+def _check_names(schema: Schema, name: str) -> None:
+    if len({name, schema.time, schema.key_out, KNOWN_AT, RULE}) < 5:
+        raise ConfigError(
+            f"the key, the time and the label need three names, none of them {KNOWN_AT!r} or {RULE!r}, got "
+            f"{shown(schema.key_out)}, {shown(schema.time)} and {shown(name)}; choose other ones: name= (--name), "
+            "key_as= (--key-as)"
+        )
 
 
 def _observed_until(data: Dataset, given: times.Instant | None, last: int | float) -> int | float:
@@ -161,10 +221,8 @@ def _calendar(schema: Schema, every: times.Length, zone: str, first: int | float
     """Return the times of the calendar after the first event and up to a last time, ascending."""
     step = every.days * times.DAY + every.rest
     least = every.months * 28 * times.DAY + step
-    if not least or (last - first) / least > MOST:
-        raise ConfigError(f"every must be above 0, and give at most {MOST:,} snapshots; name a longer time (--every)")
-    if schema.time_kind == "date" and step % times.DAY:
-        raise ConfigError("every must be of whole days, because the events hold dates (--every)")
+    if (last - first) / least > MOST:
+        raise ConfigError(TOO_OFTEN)
     if not schema.clock:
         moments = _multiples(first, last, step)
     else:
@@ -183,7 +241,7 @@ def _multiples(low: int | float, high: int | float, step: int | float) -> Array:
     return np.arange(low // step, high // step + 1) * step
 
 
-def _after_first_event(x: Sequences, columns: Mapping[str, Array]) -> Sequences:
+def after_first_event(x: Sequences, columns: Mapping[str, Array]) -> Sequences:
     """Return for each row the snapshots after its first event, as windows onto all of them, which are ascending."""
     moments, filled = columns["time"], x.lengths > 0
     starts = torch.full_like(x.starts, len(moments))

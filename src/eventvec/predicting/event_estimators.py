@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -120,7 +120,7 @@ class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         inclusive: bool = False,
         static: Tabular | None = None,
         weight: Any = None,
-        earlier_labels: Duration | None = None,
+        earlier_labels: Duration | Literal["none"] | None = None,
         features: Mapping[str, Tabular] | None = None,
     ) -> EventClassifier:
         """Learn to predict a label, and return the classifier.
@@ -135,7 +135,9 @@ class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             static: A table with the key and columns about the entity, such as its age.
             weight: The column of the table of labels with the weight of each; with an array of labels, the weights.
             earlier_labels: The length of time after which a label is known, such as `30d`: the entity's own labels that
-                were known by the time of a row are features then. Predictions need the labels that are known.
+                were known by the time of a row are features then, and predictions need the labels that are known. By
+                default, those of `future_labels` are features too, computed from the events by their rule, in
+                predictions as well; `none` declines that.
             features: Tables of further features by name, each with the key and one row per entity, or one for each of
                 its times. Predictions need them too.
 
@@ -173,7 +175,7 @@ class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 only column of times.
             until: One time for all entities, in place of `cutoffs`.
             static: The table of static columns, if the model reads them.
-            labels: The labels that are known, if the model reads earlier ones.
+            labels: The labels that are known, if the model reads earlier ones from a table.
             features: The caller's tables of features, if the model reads them.
 
         Returns:
@@ -322,7 +324,7 @@ class EventRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         inclusive: bool = False,
         static: Tabular | None = None,
         weight: Any = None,
-        earlier_labels: Duration | None = None,
+        earlier_labels: Duration | Literal["none"] | None = None,
         features: Mapping[str, Tabular] | None = None,
     ) -> EventRegressor:
         """Learn to predict a number, and return the regressor; the arguments are those of `EventClassifier.fit`.

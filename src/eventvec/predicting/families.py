@@ -22,7 +22,7 @@ from eventvec.encoders.beside import convolutions
 from eventvec.encoders.handcrafted import MOMENT
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.evaluation.caller_features import caller_features
-from eventvec.evaluation.earlier_labels import earlier_labels
+from eventvec.evaluation.earlier_labels import delayed_labels
 from eventvec.evaluation.handcrafted_sets import bounded, feature_columns
 from eventvec.evaluation.task import Target
 from eventvec.schema import FIRST, Categorical, Numeric, Schema, Vector
@@ -139,7 +139,7 @@ class StaticValues:
 
 @dataclass(frozen=True, eq=False)
 class EarlierLabels:
-    """The entity's own earlier labels, those that were known by the moment of prediction.
+    """The entity's own earlier labels, those of a table that were known by the moment of prediction.
 
     Args:
         key: The name of the key in the table of labels.
@@ -160,7 +160,7 @@ class EarlierLabels:
                 f"the predictor reads earlier labels; give the table of {shown(self.target.name)} as known so far: "
                 "labels= (--labels)"
             )
-        values, _, _ = earlier_labels(
+        values, _, _ = delayed_labels(
             rows.data, rows.moments, rows.labels, self.key, [self.target], self.delay, self.inclusive
         )
         return values, [""] * values.shape[1]

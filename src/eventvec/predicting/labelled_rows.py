@@ -15,6 +15,7 @@ from eventvec.errors import ConfigError, shown
 from eventvec.evaluation.inputs import column, positive
 from eventvec.evaluation.joined_labels import join_timed
 from eventvec.evaluation.task import Target, target
+from eventvec.labels.horizons import Rule
 from eventvec.predicting.event_predictor import Lesson
 from eventvec.predicting.families import (
     EARLIER,
@@ -30,13 +31,14 @@ from eventvec.predicting.families import (
     of_static,
 )
 from eventvec.predicting.frames import with_key
+from eventvec.predicting.labels_by_rule import LabelsByRule, rule_by_default
 from eventvec.predicting.network_family import NetworkLesson
 from eventvec.runs import Run
 from eventvec.sequences import Array
 from eventvec.tables import attach
 from eventvec.tables.coding import factorize
 from eventvec.tables.label_times import TimedLabels, fitted_later, labelled_histories, untimed
-from eventvec.tables.read_options import LabelTime
+from eventvec.tables.read_options import DECLINED, LabelTime
 from eventvec.tables.sources import Tabular, kept
 from eventvec.tables.times import Duration, duration
 
@@ -51,7 +53,8 @@ class Learning:
         time: Which events are read for a label.
         static: A table with the key and columns about the entity.
         weight: The column of the weights, or with an array of labels the weights.
-        earlier_labels: The time after which a label is known; None to read no earlier labels.
+        earlier_labels: The time after which a label is known; `DECLINED` to read no earlier labels; None to compute
+            them from the events if the table of labels has their rule.
         features: Tables of the caller's features by name.
         vector: A run whose vectors are read.
         network: Whether a network is trained, from the encoder of the run if there is one.
@@ -118,20 +121,24 @@ def of_table(events: Dataset | None, read: Callable[..., Dataset], labels: Tabul
     if timed.time is None and histories.moments is None and histories.origin.until is None:
         notes.append(untimed(asked.time.label_time))
     assert isinstance(joined.labels, np.ndarray)
-    notes = [*data.notes, *notes, *joined.notes]
+    rule, about_rule = None, tuple[str, ...]()
+    if asked.earlier_labels is None:
+        rule, about_rule = rule_by_default(labels, histories.schema, label, joined.labels, timed)
+    notes = [*data.notes, *notes, *joined.notes, *about_rule]
     complete = replace(_with_static(histories, asked), notes=tuple(notes))
     rows_of = with_moment(complete)[joined.positions]
     weights = None if joined.weights is None else positive(joined.weights)
-    return _learned(rows_of, joined.labels, weights, asked, timed if timed.moments is not None else None, key)
+    timed_or_none = timed if timed.moments is not None else None
+    return _learned(rows_of, joined.labels, weights, asked, timed_or_none, key, rule)
 
 
 def of_array(data: Dataset, labels: Any, asked: Learning) -> Learned:
     """Return what a predictor learns from one label for each row of the data."""
     y = column(labels, "labels", len(data))
     weights = None if asked.weight is None else positive(column(asked.weight, "weight", len(data)))
-    if asked.earlier_labels is not None:
+    if asked.earlier_labels not in (None, DECLINED):
         raise ConfigError("earlier_labels needs a table of labels with times; give one with label= and label_time=")
-    return _learned(with_moment(_with_static(data, asked)), y, weights, asked, None, None)
+    return _learned(with_moment(_with_static(data, asked)), y, weights, asked, None, None, None)
 
 
 def _with_static(data: Dataset, asked: Learning) -> Dataset:
@@ -146,7 +153,13 @@ def _with_static(data: Dataset, asked: Learning) -> Dataset:
 
 
 def _learned(
-    data: Dataset, labels: Array, weights: Array | None, asked: Learning, timed: TimedLabels | None, key: str | None
+    data: Dataset,
+    labels: Array,
+    weights: Array | None,
+    asked: Learning,
+    timed: TimedLabels | None,
+    key: str | None,
+    rule: Rule | None,
 ) -> Learned:
     """Return what a predictor learns from rows with their labels."""
     of_label = _target(labels, asked)
@@ -156,7 +169,8 @@ def _learned(
     entities = factorize(pa.chunked_array([storage(data.keys)]))[0].astype(np.int64) if repeated(data.keys) else None
     time = None if timed is None else timed.time
     network = NetworkLesson(data, of_label, weights, asked.vector) if asked.network else None
-    lesson = Lesson(rows, of_label, data.moments, entities, weights, _extra(rows, of_label, asked, time, key), network)
+    extra = _extra(rows, of_label, asked, time, key, rule)
+    lesson = Lesson(rows, of_label, data.moments, entities, weights, extra, network)
     return Learned(lesson, time, data.notes)
 
 
@@ -168,17 +182,22 @@ def _target(labels: Array, asked: Learning) -> Target:
     return target(labels, "multiclass", name) if found.task == "numeric" else found
 
 
-def _extra(rows: Rows, of_label: Target, asked: Learning, time: str | None, key: str | None) -> dict[str, Family]:
+def _extra(
+    rows: Rows, of_label: Target, asked: Learning, time: str | None, key: str | None, rule: Rule | None
+) -> dict[str, Family]:
     """Return the families that depend on more than the events, in the order in which they are tried."""
     families: dict[str, Family] = {}
     static = of_static(rows.data.schema, list(rows.data.sequences.static))
     if static is not None:
         families[STATIC] = static
-    if asked.earlier_labels is not None:
+    if rule is not None:
+        families[EARLIER] = LabelsByRule(rule, empty_target(of_label), asked.time.inclusive)
+    elif asked.earlier_labels not in (None, DECLINED):
         if time is None or key is None:
             raise ConfigError(
                 "earlier_labels needs the time of each label; name its column in the table of labels: label_time="
             )
+        assert asked.earlier_labels is not None
         duration(rows.data.schema, asked.earlier_labels)
         families[EARLIER] = EarlierLabels(key, empty_target(of_label), asked.earlier_labels, asked.time.inclusive)
     for name in asked.features:

@@ -19,12 +19,14 @@ import numpy as np
 import torch
 from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError
 
-from eventvec.errors import CheckpointError, misfit, need
+from eventvec.errors import CheckpointError, ConfigError, misfit, need
 from eventvec.evaluation.fitted import Fitted, Given, Linear, Trees
 from eventvec.evaluation.learners import FARTHEST, GIVEN, LINEAR
 from eventvec.evaluation.stacking import Cell, Stacked
 from eventvec.evaluation.task import Target
 from eventvec.files import path_only, run_above, write_text
+from eventvec.labels.horizons import Rule
+from eventvec.labels.rules import options_of, rule_table
 from eventvec.predicting.event_predictor import Predictor
 from eventvec.predicting.families import (
     EARLIER,
@@ -40,6 +42,7 @@ from eventvec.predicting.families import (
     tensors_of,
 )
 from eventvec.predicting.held_out_scores import HeldOutScores
+from eventvec.predicting.labels_by_rule import LabelsByRule
 from eventvec.predicting.network_family import Network
 from eventvec.runs import load
 from eventvec.runs.building import refusing_damage
@@ -77,6 +80,19 @@ class _Scores(BaseModel, extra="forbid"):
     rows: int
 
 
+class _ByDelay(BaseModel, extra="forbid"):
+    """Earlier labels of a table."""
+
+    key: str
+    delay: str | float | int
+
+
+class _ByRule(BaseModel, extra="forbid"):
+    """Earlier labels that are computed from events by the options of `future_labels`."""
+
+    rule: dict[str, Any]
+
+
 class _Info(BaseModel, extra="forbid"):
     """The content of the `run.json` of a predictor."""
 
@@ -95,7 +111,7 @@ class _Info(BaseModel, extra="forbid"):
     inclusive: bool
     families: list[str]
     caller: dict[str, _Caller]
-    earlier: dict[str, str | float | int] | None
+    earlier: _ByDelay | _ByRule | None
     sets: dict[str, list[str]]
     models: list[_Model]
     offset: float = Field(allow_inf_nan=False)
@@ -170,7 +186,7 @@ def _described(predictor: Predictor) -> dict[str, Any]:
         "inclusive": predictor.inclusive,
         "families": list(predictor.families),
         "caller": {name: {"columns": each.columns, "means": each.means} for name, each in caller.items()},
-        "earlier": {"key": earlier.key, "delay": _delay(earlier.delay)} if isinstance(earlier, EarlierLabels) else None,
+        "earlier": _earlier(earlier),
         "sets": predictor.sets,
         "models": [{"features": f, "head": head, "weight": stack.weights[f, head]} for f, head in stack.models],
         "offset": stack.offset,
@@ -253,10 +269,20 @@ def _family(name: str, info: _Info, schema: Schema, target: Target, arrays: Mapp
         return Encoded(encoder.eval())
     if name == STATIC and (static := of_static(schema, [each.name for each in schema.static])):
         return static
-    if name == EARLIER and info.earlier is not None:
-        return EarlierLabels(str(info.earlier["key"]), target, info.earlier["delay"], info.inclusive)
+    if name == EARLIER and isinstance(info.earlier, _ByDelay):
+        return EarlierLabels(info.earlier.key, target, info.earlier.delay, info.inclusive)
+    if name == EARLIER and isinstance(info.earlier, _ByRule):
+        return LabelsByRule(_rule(info.earlier.rule, schema), target, info.inclusive)
     caller = info.caller[name]
     return CallerFeatures(name, tuple(caller.columns), tuple(caller.means), info.label_time)
+
+
+def _rule(table: Mapping[str, Any], schema: Schema) -> Rule:
+    """Return a rule as it was in training."""
+    try:
+        return Rule.of(schema, options_of(table))
+    except ConfigError as error:
+        raise ValueError(f"{INFO}: {error}") from error
 
 
 def _model(folder: Path, place: int, head: str, info: _Info, arrays: Mapping[str, torch.Tensor]) -> Fitted:
@@ -323,6 +349,13 @@ def _read_scores(scores: _Scores | None) -> HeldOutScores | None:
         return None
     latest = None if scores.latest is None else Estimate(*scores.latest)
     return HeldOutScores(Estimate(*scores.by_entity), latest, scores.rows)
+
+
+def _earlier(family: Family | None) -> dict[str, Any] | None:
+    """Return how earlier labels are read, if they are."""
+    if isinstance(family, LabelsByRule):
+        return {"rule": rule_table(family.rule.options)}
+    return {"key": family.key, "delay": _delay(family.delay)} if isinstance(family, EarlierLabels) else None
 
 
 def _delay(delay: Any) -> str | int | float:

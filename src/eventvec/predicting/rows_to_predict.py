@@ -17,7 +17,7 @@ from eventvec.predicting.frames import with_key
 from eventvec.tables import attach_known, read
 from eventvec.tables.cutoffs import as_given, with_absent
 from eventvec.tables.embeddings import row_columns
-from eventvec.tables.label_times import TimedLabels, read_labels, readable, time_columns
+from eventvec.tables.label_times import TimedLabels, read_labels, readable, time_columns, times_of_rows
 from eventvec.tables.sources import Tabular, events_table, kept, read_table
 from eventvec.tables.times import Instant
 
@@ -92,6 +92,7 @@ def _cuts(predictor: Predictor, asked: Asked) -> dict[str, Any]:
     if column is None:
         table = read_table(opened)
         times = time_columns(table.drop(predictor.schema.key_in(table.columns), strict=False), predictor.schema)
+        times = times_of_rows(times, predictor.schema)
         if len(times) != 1:
             found = f"the columns {listed(map(shown, times))} hold times" if times else "no column holds times"
             raise ConfigError(f"{found} in the table of cutoffs; name one: cutoff_column= (--cutoff-column)")

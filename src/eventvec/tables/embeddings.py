@@ -289,7 +289,8 @@ def write(
         return
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as draft:
-        pq.write_table(arrow, draft, compression="zstd", use_dictionary=names[:1])
+        repeating = [each.name for each in arrow.schema if pa.types.is_dictionary(each.type)]
+        pq.write_table(arrow, draft, compression="zstd", use_dictionary=[*names[:1], *repeating])
 
 
 def read_embeddings(path: str | Path) -> Embeddings:

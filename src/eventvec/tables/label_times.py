@@ -28,6 +28,9 @@ from eventvec.tables.untimed_labels import maybe_times, reasons, refuse_several_
 
 NAME_IT = f"name the column with the time of each label: label_time= (--label-time), or {DECLINED!r} for none"
 
+KNOWN_AT, RULE = "known_at", "rule"
+"""The columns beside the labels of `future_labels`: when each label is known, and how it was made."""
+
 ISO = r"^\s*\d{4}-\d\d-\d\d([T ]\d\d:\d\d[\d:.]* ?(Z|[+-]\d\d:?(\d\d)?)?)?\s*$"
 """Texts that look like a date or a time in ISO 8601."""
 
@@ -106,13 +109,25 @@ def choose(candidates: Collection[str], schema: Schema, given: str | None) -> tu
         candidates: The columns that hold times of the events' kind.
         schema: The schema of the events; where their times are numbers, only the column of the same name is chosen.
         given: The column that the caller named, `DECLINED`, or None.
+
+    Raises:
+        ConfigError: If several columns may be the times, or only `known_at`, with whose times labels would be read
+            after the events that they tell of.
     """
     if given is not None:
         return (None if given == DECLINED else given), False
-    likely = [name for name in candidates if schema.clock or name == schema.time]
+    possible = [name for name in candidates if schema.clock or name == schema.time]
+    likely = times_of_rows(possible, schema)
     if len(likely) > 1:
         raise ConfigError(f"several columns other than the labels hold times, {listed(map(shown, likely))}; {NAME_IT}")
+    if possible and not likely:
+        raise ConfigError(f"the only column of times is {KNOWN_AT!r}, which is when the labels were known; {NAME_IT}")
     return (likely[0], True) if likely else (None, False)
+
+
+def times_of_rows(columns: Collection[str], schema: Schema) -> list[str]:
+    """Return columns of times without `known_at`, which is no time of a label, unless events have theirs there."""
+    return [name for name in columns if name != KNOWN_AT or schema.time == KNOWN_AT]
 
 
 def time_columns(table: pl.DataFrame, schema: Schema) -> list[str]:

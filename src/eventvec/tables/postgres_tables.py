@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, EventvecError, need, shown
 from eventvec.tables.addresses import Address, Opened, Rows, literal, merging, other_columns, quoted, without_secrets_of
+from eventvec.tables.coding import without_dictionaries
 from eventvec.tables.postgres_queries import check_query
 
 CASTS = {
@@ -263,6 +264,7 @@ def _selected(cursor: Any, table: pa.Table) -> str:
 
 def _writable(table: pa.Table) -> pa.Table:
     """Return a table with the types that the driver writes: unsigned integers of 64 bits become numeric."""
+    table = without_dictionaries(table)
     schema = pa.schema(
         [field.with_type(pa.decimal128(20, 0)) if field.type == pa.uint64() else field for field in table.schema]
     )

@@ -22,7 +22,7 @@ from eventvec.tables.addresses import name_of
 from eventvec.tables.coding import Coded, count_and_first
 from eventvec.tables.keys import align, align_rows, key_form, key_series
 from eventvec.tables.kinds import FEW, Guess
-from eventvec.tables.label_times import may_hold_times, moments_of, time_columns
+from eventvec.tables.label_times import KNOWN_AT, RULE, may_hold_times, moments_of, time_columns
 from eventvec.tables.layouts import polars_series
 from eventvec.tables.read_options import Fitting, StaticKind
 from eventvec.tables.scales import scaled
@@ -88,7 +88,9 @@ def attach(
     key = data.schema.key_in(opened.types)
     cutoff = None if data.moments is None else data.origin.options.get("cutoff_column")
     time = str(cutoff) if cutoff in opened.types and cutoff not in (columns or ()) else None
-    names = list(columns) if columns is not None else [name for name in opened.types if name not in (key, time)]
+    about = {KNOWN_AT, RULE} if {KNOWN_AT, RULE} <= set(opened.types) else set()  # of labels, and no entity
+    others = {key, time, *about}
+    names = list(columns) if columns is not None else [name for name in opened.types if name not in others]
     _check(opened, key, columns or {}, data)
     matched = _match(data, opened, key, names) if time is None else _match_times(data, opened, key, time, names)
     known = {field.name: field for field in data.schema.static}
