@@ -12,9 +12,9 @@ from sklearn.metrics import roc_auc_score
 from eventvec.errors import ConfigError, DataError
 from eventvec.evaluation import Unfinished, fold_scores, measure, models, score_features, scoring, target
 from eventvec.evaluation.folds import cross_validation
+from eventvec.evaluation.learners import TREES, Prepared
 from eventvec.evaluation.models import Job
 from eventvec.evaluation.result import Evaluation
-from eventvec.evaluation.learners import TREES, Prepared
 from eventvec.evaluation.stacking import PRIOR, learners_of, out_of_parts, parts_of, trained
 from eventvec.statistics.intervals import cross_validation_half_width
 

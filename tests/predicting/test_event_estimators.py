@@ -305,7 +305,7 @@ def test_a_budget_that_is_used_up_leaves_the_first_model_on_fewer_rows(monkeypat
     model = classifier(budget=1.0).fit(events(), labels(), "churn", features=mine)
     assert list(model.predictor_.stack.models) == [("hand-crafted", "trees")]
     (left_out,) = (note for note in model.notes_ if note.startswith("The budget left out"))
-    assert "mine" in left_out and "linear on hand-crafted" in left_out
+    assert all(each in left_out for each in ("mine", "linear on hand-crafted"))
     assert "budget=None (--time-budget)" in left_out
     assert any("trained on a random sample: 100 of 120 rows (hand-crafted)" in note for note in model.notes_)
 
@@ -337,10 +337,8 @@ def test_numbers_may_be_judged_by_absolute_errors(tmp_path: Path) -> None:
         metric: ev.EventRegressor("card", "at", metric=metric, **OPTIONS).fit(events(), heavy, "spend")
         for metric in ("r2", "mae")
     }
-    errors = {
-        metric: float(np.abs(model.predict(events(), heavy)["prediction"].to_numpy() - heavy["spend"].to_numpy()).mean())
-        for metric, model in models.items()
-    }
+    predicted = {metric: model.predict(events(), heavy)["prediction"] for metric, model in models.items()}
+    errors = {metric: float(np.abs((each - heavy["spend"]).to_numpy()).mean()) for metric, each in predicted.items()}
     assert errors["mae"] < 0.95 * errors["r2"]
     answer = models["mae"].explain()
     assert answer.facts["metric"] == "mae"

@@ -149,7 +149,7 @@ def fit(
     Train the encoder further on labels: `eventvec fit --events events.parquet --from run --static people.parquet
     --method supervised --set method.label=churn --out tuned`
     """
-    learning = {"weight": weight, "earlier_labels": earlier_labels, "metric": metric}
+    learning: dict[str, Any] = {"weight": weight, "earlier_labels": earlier_labels, "metric": metric}
     learning["features"] = named_tables(features)
     if labels is not None or label is not None or any(learning.values()):
         networks = {"method": method, "encoder": encoder, "from": from_, "set": set_ or None, "config": config_}

@@ -11,8 +11,8 @@ import numpy as np
 
 from eventvec.evaluation.fitted import Fitted
 from eventvec.evaluation.folds import subsample
-from eventvec.evaluation.metrics import measure
 from eventvec.evaluation.learners import TREES, Prepared
+from eventvec.evaluation.metrics import measure
 from eventvec.evaluation.models import Job, decided, predict
 from eventvec.evaluation.parallel import Progress, side_by_side
 from eventvec.evaluation.protocols import Protocol

@@ -33,7 +33,7 @@ COMMON = 0.995
 FARTHEST, COMPONENTS = 5.0, 256
 """The largest standardised feature of a linear model by its size, and the largest number of components."""
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0)
-"""The inverse penalties of a linear model: `C` of a logistic regression; a ridge regression has 1 / (2 C)."""
+"""The inverse penalties of a linear model: `C` of a logistic regression; a ridge regression has 4 / `C`."""
 PARTS, ROWS = 3, 10_000
 """The parts by which a penalty is chosen, and the largest number of their rows."""
 BLOCK = 256
@@ -207,9 +207,9 @@ def divided(job: Job, count: int, rows: Array | None = None) -> Array | None:
 def _solved(job: Job, space: Components, rows: Array, penalty: float, start: Array | None) -> Array:
     """Return `(k + 1, outputs)` the weights of components and the offset of a linear model.
 
-    It minimises half the squares of the weights plus `penalty` times the negative log-likelihood, or for numbers plus
-    an eighth of it times the squared errors. Components are almost uncorrelated, so they are scaled by what the curvature
-    of either part is as a rule, and few steps are needed.
+    It minimises half the squares of the weights plus `penalty` times the negative log-likelihood, or an eighth of the
+    squared errors of numbers. Components are almost uncorrelated, so each is scaled by the usual curvature of its loss,
+    and few steps are needed.
 
     Args:
         job: The labels.

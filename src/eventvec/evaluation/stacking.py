@@ -188,7 +188,9 @@ def crossed(
     return result[rows]
 
 
-def summed(task: Task, predictions: Mapping[Cell, Array], weights: Mapping[Cell, float], offset: float, n: int) -> Array:
+def summed(
+    task: Task, predictions: Mapping[Cell, Array], weights: Mapping[Cell, float], offset: float, n: int
+) -> Array:
     """Return the predictions of `n` rows from those of models and their weights."""
     if not weights:
         return np.full(n, offset)

@@ -29,7 +29,6 @@ from eventvec.evaluation.stacking import Cell, Stacked, alone, learners_of, out_
 from eventvec.evaluation.task import Target
 from eventvec.predicting.families import (
     EARLIER,
-    FAMILIES,
     NETWORK,
     STATIC,
     Block,
@@ -179,7 +178,8 @@ def learn(lesson: Lesson, effort: Effort) -> Predictor:
     used = dict.fromkeys(part for name, _ in stack.models for part in sets[name])
     info = {
         "id": uuid.uuid4().hex[:12], "seed": effort.seed, "fingerprint": lesson.rows.data.fingerprint,
-        "versions": versions(), "rows": n, "entities": n if lesson.entities is None else len(np.unique(lesson.entities)),
+        "versions": versions(), "rows": n,
+        "entities": n if lesson.entities is None else len(np.unique(lesson.entities)),
         "metric": effort.metric, "scores": scores, "gains": gains(stack, columns),
     }  # fmt: skip
     static = families.get(STATIC)
@@ -343,7 +343,9 @@ def _of_sample(prepared: Mapping[str, Prepared], stack: Stacked) -> list[str]:
     sizes = {name: len(prepared[name].sample) for name, learner in stack.models if learner in (TREES, L1_TREES)}
     n = {name: len(prepared[name].job.y) for name in sizes}
     told = [f"{size:,} of {n[name]:,} rows ({name})" for name, size in sizes.items() if size < n[name]]
-    return [f"Boosted trees were trained on a random sample: {', '.join(told)}; most_values= sets its size."] * bool(told)
+    if not told:
+        return []
+    return [f"Boosted trees were trained on a random sample: {', '.join(told)}; most_values= sets its size."]
 
 
 def gains(stack: Stacked, columns: Mapping[str, list[str]]) -> dict[str, float]:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
-from eventvec.encoders import Aggregates, Codes, Encoder, Handcrafted
+from eventvec.encoders import Aggregates, Codes, Compressed, Convolutions, Encoder, Handcrafted
 from eventvec.encoders.beside import convolutions
 from eventvec.encoders.handcrafted import MOMENT
 from eventvec.errors import ConfigError, DataError, shown
@@ -36,7 +36,7 @@ FAMILIES: dict[str, Callable[[Schema], Any]] = {
     "aggregates": lambda schema: bounded(Aggregates, schema)[0],
     "codes": Codes,
     "convolutions": convolutions,
-    "responses": lambda schema: convolutions(schema, components=None),
+    "responses": lambda schema: Compressed(Convolutions(schema), components=None),
 }
 """Encoders without training by name. One with a method `fit` is fitted to the rows; its tensors are saved with the
 predictor."""

@@ -34,7 +34,7 @@ def explained(predictor: Predictor) -> Answer:
              "entities": info["entities"], **_facts(scores)}  # fmt: skip
     notes = (
         *predictor.notes,
-        "No model, penalty or weight was learned from the rows that are scored; the interval is by resampling entities.",
+        "No model, penalty or weight was learned from the rows that are scored. The interval resamples entities.",
         "A column's gain is its share of the gain of all splits of boosted trees.",
     )
     tables: dict[str, Any] = {"models": models, "columns": columns, "sets": sets}
@@ -51,8 +51,8 @@ def _scored(name: str, metric: str, scores: HeldOutScores, rows: int) -> list[st
     ]
     if _differ(latest, scores.by_entity):
         lines.append(
-            f"Over all times it is {scores.by_entity} by entity: what predicts the label differs between times, and the "
-            "first score is the one to expect of times to come."
+            f"Over all times it is {scores.by_entity} by entity: what predicts the label differs between times. Expect "
+            "the first score of later times."
         )
     return lines
 

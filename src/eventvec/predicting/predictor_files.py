@@ -290,7 +290,8 @@ def _model(folder: Path, place: int, head: str, info: _Info, arrays: Mapping[str
     if head == GIVEN:
         return Given(info.task)
     if head == LINEAR:
-        return Linear(info.task, *(arrays[f"model.{place}.{part}"].numpy() for part in PARTS), farthest=FARTHEST)
+        mean, scale, weights, offset = (arrays[f"model.{place}.{part}"].numpy() for part in PARTS)
+        return Linear(info.task, mean, scale, weights, offset, FARTHEST)
     name = _trees(place)
     if name not in info.files:
         raise ValueError(f"{INFO} lists no {name}")
@@ -314,7 +315,7 @@ def _check(
             raise ValueError(f"{INFO}: the set {name!r} holds no predictions")
         if isinstance(model, Trees) and model.booster.num_model_per_iteration() != outputs:
             raise ValueError("boosted trees have another number of classes")
-        if isinstance(model, Trees) and model.booster.num_feature() != np.size(model.columns):
+        if isinstance(model, Trees) and model.booster.num_feature() != np.size(np.asarray(model.columns)):
             raise ValueError(f"{ARRAYS}: boosted trees have another number of columns")
         if isinstance(model, Linear) and (
             model.weights.shape != (len(model.mean), outputs) or len(model.scale) != len(model.mean)
