@@ -243,7 +243,7 @@ def test_a_damaged_or_foreign_folder_is_refused_in_one_sentence(fitted: ev.Event
     changes: list[tuple[dict[str, Any], str]] = [
         ({"format": 9}, "has format 9; this eventvec reads up to 1: upgrade eventvec"),
         ({"kind": "run"}, "holds no predictor"),
-        ({"offset": [1.0, 2.0]}, "run.json is damaged"),
+        ({"offset": [1.0, 2.0]}, "offset has another number of classes"),
         ({"scores": {"by_entity": [0.5]}}, "run.json is damaged"),
         ({"sets": {name: ["absent"] for name in info["sets"]}}, "names a family that is not listed"),
         ({"files": {}}, "files lack"),

@@ -42,13 +42,13 @@ class Stacked:
     Args:
         models: The trained models, by their sets of features and their learners.
         weights: The weight of each model, above 0; of classes their sum is 1.
-        offset: What is added to the weighted sum of numbers; 0 for classes.
+        offset: What is added to the weighted sum, one number for each class if there are several.
     """
 
     task: Task
     models: Mapping[Cell, Fitted]
     weights: Mapping[Cell, float]
-    offset: float = 0.0
+    offset: Array | float = 0.0
 
     def predict(self, features: Mapping[str, Array]) -> Array:
         """Return the predictions of rows, as those of `fitted.Fitted`, from `(m, d)` features for each set of them."""
@@ -189,7 +189,7 @@ def crossed(
 
 
 def summed(
-    task: Task, predictions: Mapping[Cell, Array], weights: Mapping[Cell, float], offset: float, n: int
+    task: Task, predictions: Mapping[Cell, Array], weights: Mapping[Cell, float], offset: Array | float, n: int
 ) -> Array:
     """Return the predictions of `n` rows from those of models and their weights."""
     if not weights:
@@ -198,12 +198,16 @@ def summed(
     return probabilities(task, np.asarray(together))
 
 
-def weigh(job: Job, predictions: Mapping[Cell, Array], prior: Mapping[Cell, float]) -> tuple[dict[Cell, float], float]:
+def weigh(
+    job: Job, predictions: Mapping[Cell, Array], prior: Mapping[Cell, float]
+) -> tuple[dict[Cell, float], Array | float]:
     """Return the weights above 0 of the models, and what is added to their sum.
 
     Weights are at least 0, and minimise the negative log-likelihood of the labels in nats plus `PULL` times the squared
     distances from the prior shares, which are divided by their sum. Those of classes are then divided by theirs, and
-    nothing is added. Numbers have a normal distribution around the weighted sum plus a number, or a Laplace
+    what is added is learned in the same way, near 0: means of logits are too far from the rates of rare classes, and
+    where rates drift an offset from all rows had a smaller log loss later than none, or than one from the latest rows
+    (`experiments/worth`). Numbers have a normal distribution around the weighted sum plus a number, or a Laplace
     distribution if one of the models minimises absolute errors.
 
     Args:
@@ -226,21 +230,25 @@ def weigh(job: Job, predictions: Mapping[Cell, Array], prior: Mapping[Cell, floa
     else:
         hot = y[:, None] == (np.array([1]) if job.task == "binary" else np.arange(job.classes))
 
+    def of_classes(scores: Array) -> tuple[float, Array]:
+        """Return the negative log-likelihood by `(n, outputs)` scores, and its gradient."""
+        scores = scores[:, 0] if job.task == "binary" else scores
+        error = (probabilities(job.task, scores).reshape(n, -1) - hot) * counts[:, None]
+        return float(counts @ surprise(job.task, scores, y)), error
+
     def loss(values: Array) -> tuple[float, Array]:
         """Return what is minimised, and its gradient."""
-        distance, weights = values[: len(cells)] - shares, values
+        distance = values[: len(cells)] - shares
         if job.task == "numeric":
-            error = y - inside @ weights
+            error = y - inside @ values
             size = np.sqrt(error**2 + SMOOTH**2) if absolute else error**2 / 2
             mean = max(counts @ size / n, 1e-300)
             slope = error / size if absolute else error
             value, gradient = n * np.log(mean), -(counts * slope) @ inside / mean
             value, gradient = (value, gradient) if absolute else (value / 2, gradient / 2)
         else:
-            scores = np.einsum("nkc,k->nc", inside, weights)
-            scores = scores[:, 0] if job.task == "binary" else scores
-            error = (probabilities(job.task, scores).reshape(n, -1) - hot) * counts[:, None]
-            value, gradient = counts @ surprise(job.task, scores, y), np.einsum("nkc,nc->k", inside, error)
+            value, error = of_classes(np.einsum("nkc,k->nc", inside, values))
+            gradient = np.einsum("nkc,nc->k", inside, error)
         gradient[: len(cells)] += 2 * PULL * distance
         return float(value + PULL * distance @ distance), gradient
 
@@ -251,9 +259,17 @@ def weigh(job: Job, predictions: Mapping[Cell, Array], prior: Mapping[Cell, floa
         weights = np.array(found)
         offset = level + spread * shift - level * weights.sum()
     else:
-        weights, offset = minimize(loss, shares, jac=True, method="L-BFGS-B", bounds=bounds).x, 0.0
+        weights = minimize(loss, shares, jac=True, method="L-BFGS-B", bounds=bounds).x
         weights = weights / weights.sum() if weights.any() else shares
-    return {cell: float(weight) for cell, weight in zip(cells, weights, strict=True) if weight > 0}, float(offset)
+        together = np.einsum("nkc,k->nc", inside, weights)
+
+        def shifted(values: Array) -> tuple[float, Array]:
+            value, error = of_classes(together + values)
+            return float(value + PULL * values @ values), error.sum(0) + 2 * PULL * values
+
+        offset = minimize(shifted, np.zeros(together.shape[1]), jac=True, method="L-BFGS-B").x
+    of_cells = {cell: float(weight) for cell, weight in zip(cells, weights, strict=True) if weight > 0}
+    return of_cells, np.asarray(offset) if job.task == "multiclass" else float(np.squeeze(offset))
 
 
 def logits(task: Task, predictions: Array) -> Array:

@@ -13,7 +13,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -114,7 +114,7 @@ class _Info(BaseModel, extra="forbid"):
     earlier: _ByDelay | _ByRule | None
     sets: dict[str, list[str]]
     models: list[_Model]
-    offset: float = Field(allow_inf_nan=False)
+    offset: Annotated[float, Field(allow_inf_nan=False)] | list[Annotated[float, Field(allow_inf_nan=False)]]
     metric: Literal["mae"] | None
     scores: _Scores | None
     gains: dict[str, float]
@@ -189,7 +189,7 @@ def _described(predictor: Predictor) -> dict[str, Any]:
         "earlier": _earlier(earlier),
         "sets": predictor.sets,
         "models": [{"features": f, "head": head, "weight": stack.weights[f, head]} for f, head in stack.models],
-        "offset": stack.offset,
+        "offset": np.asarray(stack.offset).tolist(),
         "metric": info["metric"],
         "scores": None if scores is None else _described_scores(scores),
         "gains": info["gains"],
@@ -231,7 +231,8 @@ def load_predictor(path: str) -> tuple[Predictor, dict[str, Any]]:
         }
         _check(info, sets, families, models)
     weights = {(each.features, each.head): each.weight for each in info.models}
-    stack = Stacked(info.task, models, weights, info.offset)
+    offset = info.offset if isinstance(info.offset, float) else np.asarray(info.offset)
+    stack = Stacked(info.task, models, weights, offset)
     facts = info.model_dump(include={"id", "seed", "fingerprint", "versions", "rows", "entities", "metric", "gains"})
     predictor = Predictor(
         schema, target, families, sets, stack, {**facts, "scores": _read_scores(info.scores)}, info.label_time,
@@ -308,6 +309,8 @@ def _check(
 ) -> None:
     """Refuse models that do not fit one another."""
     outputs = len(info.classes) if info.task == "multiclass" else 1
+    if np.size(np.asarray(info.offset)) not in (1, outputs):
+        raise ValueError(f"{INFO}: offset has another number of classes")
     for name, model in ((cell[0], model) for cell, model in models.items()):
         if not set(sets[name]) <= families.keys():
             raise ValueError(f"{INFO}: the set {name!r} names a family that is not listed")
