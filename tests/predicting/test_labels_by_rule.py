@@ -260,7 +260,7 @@ def test_earlier_labels_are_read_by_default_and_need_no_labels_to_predict(tmp_pa
     labels = panel(events)
     model = classifier().fit(events, labels, "quiet")
     assert notes_about(model) == [READ]
-    assert EARLIER in {row["family"] for row in model.adds}
+    assert EARLIER in set(model.predictor_.families)
     assert isinstance(model.predictor_.families[EARLIER], LabelsByRule)
     now = model.predict_proba(events)
     assert now.columns == ["card", "false", "true"]
@@ -342,7 +342,7 @@ def test_the_default_is_declined(tmp_path: Path) -> None:
     events = numbered()
     labels = panel(events)
     model = classifier().fit(events, labels, "quiet", earlier_labels="none")
-    assert EARLIER not in {row["family"] for row in model.adds}
+    assert EARLIER not in set(model.predictor_.families)
     assert not notes_about(model)
     by_table = classifier().fit(events, labels, "quiet", earlier_labels=5)
     assert not notes_about(by_table)
@@ -350,7 +350,7 @@ def test_the_default_is_declined(tmp_path: Path) -> None:
         by_table.predict_proba(events, times_of(events, [90]))
     data = ev.read(events, key="card", time="day", **COLUMNS)
     array = classifier().fit(data, np.arange(N) % 2, earlier_labels="none")
-    assert EARLIER not in {row["family"] for row in array.adds}
+    assert EARLIER not in set(array.predictor_.families)
     with pytest.raises(ConfigError, match="earlier_labels needs a table of labels with times"):
         classifier().fit(data, np.arange(N) % 2, earlier_labels=5)
 
@@ -376,7 +376,7 @@ def test_tables_of_the_users_own_have_no_default() -> None:
         (labels.rename({"quiet": "churn"}), "churn"),
     ):
         model = classifier().fit(events, table, label)
-        assert EARLIER not in {row["family"] for row in model.adds}
+        assert EARLIER not in set(model.predictor_.families)
         assert not notes_about(model)
 
 
@@ -390,7 +390,7 @@ def test_labels_as_numbers_keep_the_default_and_others_do_not(numeric: bool) -> 
         return
     model = classifier().fit(events, labels.with_columns(pl.col("quiet").cast(pl.String)), "quiet")
     assert notes_about(model) == [f"{NOT_READ}the rule gives labels of another kind than those of the table."]
-    assert EARLIER not in {row["family"] for row in model.adds}
+    assert EARLIER not in set(model.predictor_.families)
 
 
 def test_a_rule_that_does_not_apply_to_the_events_is_noted() -> None:
@@ -409,7 +409,7 @@ def test_a_rule_that_does_not_apply_to_the_events_is_noted() -> None:
     ]
     for model, labels, why in cases:
         model.fit(events, labels, "quiet")
-        assert EARLIER not in {row["family"] for row in model.adds}
+        assert EARLIER not in set(model.predictor_.families)
         (note,) = notes_about(model)
         assert note.startswith(NOT_READ)
         assert re.search(why, note)

@@ -74,8 +74,8 @@ def fit_labels(
     model.save(out)
     answer = model.explain()
     terminal.notes(answer.notes)
-    facts = {"run": str(out), **answer.facts, "families": list(model.predictor_.families)}
-    terminal.answer({**answer.to_dict(), **facts, "score": answer.to_dict()["score"]}, answer.render(), json_)
+    facts = {"run": str(out), "families": list(model.predictor_.families)}
+    terminal.answer({**answer.to_dict(), **facts}, answer.render(), json_)
 
 
 def predict_labels(
