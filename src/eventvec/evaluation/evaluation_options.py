@@ -77,8 +77,8 @@ class EvaluationOptions:
         fractions: The shares of each fold's training labels, in (0, 1]. All models and features get the same labels. A
             larger share contains a smaller one, and the test part is the same for all shares.
         seed: The seed of the folds, the shares and the boosted trees, in [0, 2³¹).
-        models: The names of models: `stacked`, the default, which is boosted trees and a linear model with weights from
-            inner folds of the training part, and those with fixed settings in `MODELS`.
+        models: The names of models: `stacked`, the default, which is boosted trees and a linear model, weighed inside
+            the training part as in a predictor, and those with fixed settings in `MODELS`.
         num_threads: The number of threads, which train folds side by side; by default as many as PyTorch uses.
 
     Raises:

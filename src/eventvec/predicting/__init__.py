@@ -11,10 +11,10 @@
     event_estimators  `EventClassifier` and `EventRegressor`; they need scikit-learn
     estimator_steps  how these learn, read, predict and describe themselves
     labelled_rows   what they learn from                rows_to_predict  what they predict from
-    families        the families of features            later_folds      inner folds in time
+    families        the families of features            held_out_scores  scores on rows that chose nothing
     network_family  a network on the label as a family  labels_by_rule   earlier labels, from the events
     event_predictor  the models with their weights      predictor_files  the folder of a predictor
-    predictor_answer  what a predictor is worth out of fold
+    predictor_answer  what a predictor is worth
 """
 
 from typing import TYPE_CHECKING
