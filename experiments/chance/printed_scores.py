@@ -9,8 +9,6 @@ from eventvec.evaluation import score_features
 from eventvec.statistics import Estimate
 from experiments.chance.random_tables import Kind, Task, random_labels, random_table
 
-BUDGET = 3600.0
-"""The seconds that a training may take: more than it needs, so that no score depends on the speed of a machine."""
 SETS, COLUMNS, MODEL = 5, 10, "logistic_regression"
 """How many random sets of features are compared, how many columns each has, and by which model."""
 
@@ -20,13 +18,7 @@ def predictor_score(kind: Kind, task: Task, rows: int, seed: int) -> Estimate | 
     table = random_table(kind, task, rows, seed)
     estimator = ev.EventRegressor if task == "numbers" else ev.EventClassifier
     model = estimator(
-        key="entity",
-        time="time",
-        categorical=["code"],
-        numeric=["amount"],
-        budget=BUDGET,
-        random_state=0,
-        progress=False,
+        key="entity", time="time", categorical=["code"], numeric=["amount"], random_state=0, progress=False
     )
     score: Estimate | None = model.fit(table.events, table.labels, "label", **table.options).explain().facts["score"]
     return score

@@ -118,6 +118,10 @@ class Prepared:
         variances = (squares[chosen] / len(deviations)).numpy()
         return Components(mean, scale, centre, kept.numpy(), variances, (deviations @ kept).float().numpy())
 
+    def prepare(self, learner: str) -> None:
+        """Prepare what a learner reads, so that trainings side by side find it."""
+        _ = self.components if learner == LINEAR else self.bins
+
     def train(self, learner: str, rows: Array | None = None) -> Fitted:
         """Return a learner that was trained on some of the rows, or on all."""
         rows = np.arange(len(self.job.y)) if rows is None else rows

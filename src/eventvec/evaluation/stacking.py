@@ -94,7 +94,7 @@ def trained(
     predictions: Mapping[Cell, Array],
     prior: Mapping[Cell, float],
     models: Mapping[Cell, Fitted] | None = None,
-    workers: int = 1,
+    workers: int | None = None,
     told: Told | None = None,
 ) -> Stacked:
     """Return models, weighed by their predictions of all rows, and trained on all rows.
@@ -105,7 +105,7 @@ def trained(
         predictions: What `out_of_parts` returned.
         prior: The prior share of each model.
         models: Those that were trained on all rows before.
-        workers: The number of trainings side by side.
+        workers: The number of trainings side by side, in threads of their own; None to train in this thread.
         told: Called with the number of trainings that are done, of all, and the name of the next.
     """
     weights, offset = weigh(job, predictions, prior)
@@ -121,7 +121,7 @@ def out_of_parts(
     cells: Sequence[Cell],
     parts: Array,
     learned: Array | None = None,
-    workers: int = 1,
+    workers: int | None = None,
     told: Told | None = None,
 ) -> dict[Cell, Array]:
     """Return the predictions of all rows by each model: of each part by one that was trained on rows of the others.
@@ -131,10 +131,12 @@ def out_of_parts(
         cells: The models.
         parts: `(n,)` the part of each row.
         learned: `(n,)` bool, the rows that models are trained on; by default all.
-        workers: The number of trainings side by side.
+        workers: The number of trainings side by side, in threads of their own; None to train in this thread.
         told: Called with the number of trainings that are done, of all, and the name of the next.
     """
     learned = np.full(len(parts), True) if learned is None else learned
+    first = {(name, learner == LINEAR): (name, learner) for name, learner in cells}
+    _each(lambda cell: prepared[cell[0]].prepare(cell[1]), [(cell,) for cell in first.values()], workers, None)
 
     def predicted(cell: Cell, part: int) -> Array:
         of_set = prepared[cell[0]]
@@ -155,9 +157,11 @@ def assembled(of_parts: Sequence[Array], parts: Array) -> Array:
     return values
 
 
-def _each(function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], workers: int, told: Told | None) -> list[Any]:
+def _each(
+    function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], workers: int | None, told: Told | None
+) -> list[Any]:
     """Return the results of a function for each task, in their order."""
-    if workers > 1:
+    if workers is not None:
         return side_by_side(function, tasks, workers, told, [" ".join(task[0]) for task in tasks])
     return [function(*task) for task in tasks]
 
