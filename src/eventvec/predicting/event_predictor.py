@@ -209,7 +209,7 @@ def _fitted(lesson: Lesson, effort: Effort) -> tuple[dict[str, Family], dict[str
     done = dict(zip(names, _on_one_thread_each(fitted, names), strict=True))
     made = {name: each for name, each in done.items() if each is not None}
     families, blocks = ({name: each[place] for name, each in made.items()} for place in (0, 1))
-    return families, blocks, [name for name in names if name not in made]  # type: ignore[return-value]
+    return families, blocks, [name for name in names if name not in made]
 
 
 def _on_one_thread_each(function: Callable[[str], Any], names: Iterable[str]) -> list[Any]:
