@@ -253,7 +253,8 @@ def load(name: str, small: bool) -> Study:
         raise ConfigError(f"{name} has too few rows for parts; leave out --small or name another data set")
     static = [] if of_static(data.schema, list(data.sequences.static)) is None else [STATIC]
     sets, prior = learned_sets(names_for(data.schema) + static, task, "mae" if task == "numeric" else None)
-    return Study(name, data, job, parts, latest_rows(job, data.moments, parts), sets, prior)
+    late = latest_rows(job, data.moments if data.schema.clock else None, parts)
+    return Study(name, data, job, parts, late, sets, prior)
 
 
 def _whole(name: str, small: bool) -> Labelled:
