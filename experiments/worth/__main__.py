@@ -28,6 +28,7 @@ from experiments.worth.feature_groups import group_rows
 from experiments.worth.halves import LABELS, Half, Problem, problem
 from experiments.worth.judging import FOLDS, SMALL_FOLDS, judged, means
 from experiments.worth.networks import network_rows
+from experiments.worth.rule import DATA, rule_rows
 from experiments.worth.simulation import calls as simulated_calls
 from experiments.worth.vectors import vectors
 
@@ -236,6 +237,8 @@ def _scored(sets: Mapping[str, Array], of_half: Problem, small: bool, counts: Se
 
 def _names(small: bool, only: Sequence[str] | None) -> list[str]:
     """Return the data sets that were named; if none were, all, or in a small study the one in the package."""
+    if others := set(only or ()) - set(LABELS):
+        raise ConfigError(f"only the table rule has {', '.join(sorted(others))}; this one has {', '.join(LABELS)}")
     return list(only or (["flights"] if small else LABELS))
 
 
@@ -249,7 +252,7 @@ def _models(small: bool) -> Sequence[str]:
 
 
 def judges(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
-    """How a set of features is judged: trees, linear, chosen and stacked, on the halves for choosing (AUROC)."""
+    """How a set of features is judged: trees, linear, ranked and stacked, on the halves for choosing (AUROC)."""
     rows = list[Row]()
     for name in _names(small, only):
         of_half = problem(name, "choose", small)
@@ -273,8 +276,13 @@ def calls(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
     return simulated_calls(small)
 
 
+def rule(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
+    """The rule of the predictor with each constant changed; halves for choosing and training parts of protocols."""
+    return rule_rows(list(only or (["flights"] if small else DATA)), keep, small)
+
+
 TABLES = {
-    "judges": judges, "groups": groups, "networks": networks, "calls": calls, "screen": screen,
+    "rule": rule, "judges": judges, "groups": groups, "networks": networks, "calls": calls, "screen": screen,
     "result": result, "peer": peer, "curve": curve,
 }  # fmt: skip
 
@@ -284,8 +292,8 @@ def main() -> None:
     run(
         "worth",
         TABLES,
-        keep={"type": Path, "default": Path("worth-runs"), "help": "the folder of vectors; a killed run resumes"},
-        only={"nargs": "+", "choices": sorted(LABELS), "help": "some of the data sets"},
+        keep={"type": Path, "default": Path("worth-runs"), "help": "the folder of results; a killed run resumes"},
+        only={"nargs": "+", "choices": DATA, "help": "some of the data sets"},
     )
 
 

@@ -23,6 +23,7 @@ from eventvec.evaluation import measure, target
 from eventvec.evaluation.folds import cross_validation
 from eventvec.evaluation.resampled_scores import replicates
 from eventvec.methods.supervised import AUXILIARY_WEIGHTS
+from eventvec.predicting.families import NETWORK
 from eventvec.sequences import Array
 from eventvec.statistics import Scores
 from eventvec.statistics.resampling import resample
@@ -59,9 +60,10 @@ def predictor(network: bool) -> Arm:
         model = ev.EventClassifier(
             network=network, budget=0.3 if small else BUDGET, random_state=seed, progress=False
         ).fit(train, y)
-        adds = {row["family"]: str(row["adds"]) if row["used"] else "dropped" for row in model.adds}
-        facts = {"adds": adds.get("network", ""), "all": adds, "models": model.explain().tables["models"]}
-        return model.predict_proba(test)[:, 1], {**facts, "notes": list(model.notes_)}
+        models = model.explain().tables["models"]
+        weight = sum(row["weight"] for row in models if row["features"] == NETWORK)
+        facts = {"weight": f"{weight:.3f}" if network else "", "models": models, "notes": list(model.notes_)}
+        return model.predict_proba(test)[:, 1], facts
 
     return arm
 
@@ -105,7 +107,7 @@ def _rows(problem: Problem, arms: Mapping[str, Arm], seeds: Sequence[int], keep:
         {"data": problem.name, "n": len(labelled.y), "arm": name, "auroc": mean.mean,
          "difference": "" if name == base else str((mean - means[base]).estimate),
          "each seed": ", ".join(f"{each.mean:.3f}" for each in scores[name]),
-         "network out of fold": "; ".join(about.get("adds", "") for about in facts[name]).strip("; "),
+         "weight of the network": "; ".join(about.get("weight", "") for about in facts[name]).strip("; "),
          "seconds": float(np.mean([about["seconds"] for about in facts[name]]))}
         for name, mean in means.items()
     ]  # fmt: skip

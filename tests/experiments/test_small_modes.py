@@ -38,7 +38,7 @@ TABLES = {
         *("counterfeits", "pairs", "steps", "full", "words", "fusions"),
     ),
     "words": ("human",),
-    "worth": ("judges", "groups", "networks", "calls", "screen", "result", "curve"),
+    "worth": ("rule", "judges", "groups", "networks", "calls", "screen", "result", "curve"),
 }
 ALL = [(name, table) for name, tables in TABLES.items() for table in tables]
 PEER = {("coles", "peer"), ("worth", "peer")}  # they need the environment that `make peer` makes
@@ -50,7 +50,7 @@ WITHOUT_DATA = {
     ("cresp", "solids"), ("influence", "retrained"), ("main_job", "flights"),
     ("order", "figure2"), ("order", "figure2_loss"), ("order", "population"), ("order", "pairs"),
     ("settings", "effects"), ("worth", "judges"), ("worth", "groups"), ("worth", "networks"), ("worth", "calls"),
-    ("worth", "screen"), ("worth", "result"), ("worth", "curve"),
+    ("worth", "screen"), ("worth", "result"), ("worth", "curve"), ("worth", "rule"),
 }  # fmt: skip
 
 
