@@ -64,9 +64,8 @@ def boosted(name: str, small: bool) -> None:
     begun = time.perf_counter()
     data = ev.read(table, key="customer", time="at", cutoffs=known, cutoff_column="known")
     x, _ = handcrafted_features(data, data.moments)
-    answers = dict(
-        ((key, at), left) for key, at, left in known.with_columns(pl.col("known").dt.epoch("us")).iter_rows()
-    )
+    told = known.with_columns(pl.col("known").dt.epoch("us")).iter_rows()
+    answers = {(customer, at): left for customer, at, left in told}
     assert data.moments is not None
     rows = zip(data.keys.to_pylist(), data.moments.tolist(), strict=True)
     y = np.array([answers[row] for row in rows]).astype(int)

@@ -211,12 +211,15 @@ def _boosted(study: Study) -> Array:
 
 
 def shifted(study: Study, rule: Mapping[Cell, Array]) -> Iterator[tuple[str, Array]]:
-    """Yield the rule with a number added to its logits, which follows from its predictions of earlier rows."""
+    """Yield the rule without what it adds to its logits, and with numbers that follow from other earlier rows."""
     from scipy.optimize import minimize_scalar  # type: ignore[import-untyped]
 
     moments, y, every = study.data.moments, study.job.y, np.full(len(study.parts), True)
     assert moments is not None
-    scores = logits("binary", crossed(study.job, rule, study.prior, study.parts, study.learned, every))
+    weigh = stacking.weigh
+    with patch.object(stacking, "weigh", lambda *given: (weigh(*given)[0], 0.0)):
+        scores = logits("binary", crossed(study.job, rule, study.prior, study.parts, study.learned, every))
+    yield "no offset", probabilities("binary", scores[study.scored])
     cut = np.sort(moments[study.learned])[int(study.learned.sum() * (1 - SHARE))]
     recent = study.learned & (moments >= cut)
 
