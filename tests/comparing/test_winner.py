@@ -50,7 +50,8 @@ def test_two_arms_are_one_sentence_with_their_paired_difference() -> None:
     result = decided(features, labels)
     lead = result.row("differences", a="arm0", b="arm1")["difference"]
     first, second = (result.row(arm=name)["score"] for name in ("arm0", "arm1"))
-    assert result.verdict == (f"Use arm0 for churn: arm0 {first} AUROC, arm1 {second} ({lead}).",)
+    choice = f"taking the best of 2 arms is worth {result.facts['best']} on rows that did not choose it"
+    assert result.verdict == (f"Use arm0 for churn: arm0 {first} AUROC, arm1 {second} ({lead}); {choice}.",)
 
 
 def test_the_width_is_that_of_all_pairs() -> None:

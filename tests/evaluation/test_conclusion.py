@@ -119,6 +119,24 @@ def test_without_events_or_without_an_embedding_there_is_no_opponent() -> None:
     assert verdict(evaluation(mine=0.8, yours=0.6))[0].startswith("mine scores highest on churn: .8")
 
 
+def test_a_set_that_was_named_for_its_score_comes_with_what_the_choice_is_worth() -> None:
+    def lines(**means: float) -> tuple[str, ...]:
+        e = evaluation(spread=0, **means)
+        inside = dict(zip(means, ((0.6, 0.6, 0.6, 0.6, 0.6), (0.5, 0.7, 0.5, 0.7, 0.5)), strict=False))
+        return verdict(
+            replace(e, results=tuple(replace(each, inside=inside.get(each.features, (0.0,) * 5)) for each in e.results))
+        )
+
+    rule = " is worth .660 ± .068 on rows that did not choose it."
+    assert lines(mine=0.7, yours=0.6) == (
+        f"mine scores highest on churn: .700 ± .000 AUROC; taking the best of 2{rule}",
+    )
+    assert lines(mine=0.7, yours=0.6, embedding=0.8)[0].endswith(f"; taking the best of 2 others{rule}")
+    assert lines(mine=0.7, yours=0.6, embedding=0.5)[0].endswith(f"; taking the best of 2 others{rule}")
+    assert "taking" not in " ".join(lines(mine=0.7, embedding=0.6, untrained=0.5))
+    assert "taking" not in " ".join(lines(mine=0.7))
+
+
 def test_the_first_model_that_was_trained_is_the_one_of_the_verdict() -> None:
     linear = evaluation(model="logistic_regression", embedding=0.8, handcrafted=0.6)
     trees = evaluation(model="lightgbm", embedding=0.8, handcrafted=0.9)

@@ -35,11 +35,12 @@ def test_json_follows_the_contract(task):
     answer = scored(task)
     result = answer.to_dict()
     assert json.loads(json.dumps(result)) == result
-    facts = ("label", "task", "metric", "n", "entities", "folds", "protocol", "positive", "secondary_metric")
+    facts = ("label", "task", "metric", "n", "entities", "folds", "protocol", "positive", "secondary_metric", "best")
     assert list(result) == ["verdict", *facts, "results", "differences", "notes"]
     main, secondary = METRICS[task]
     assert [result[name] for name in ("label", "task", "metric", "n", "entities")] == ["churn", task, main, 120, 120]
     assert result["secondary_metric"] == secondary
+    assert result["best"]["high"] - result["best"]["low"] > 0
     positive = {"binary": True, "multilabel": {"buys": True, "sells": True}}
     assert result["positive"] == positive.get(task)
     first = result["results"][0]

@@ -81,6 +81,8 @@ def test_the_test_scores_the_best_settings_on_entities_that_no_run_saw(finished:
     alone = ev.evaluate(z, None, fits.labels(), "churn", **options)
     expected = alone.basis.get("embedding", "logistic_regression").main.values
     assert result.basis.get(name, "logistic_regression").main.values == expected
+    assert result.facts["best"] == result.row("results", features=name)["score"]
+    assert any(note.startswith("The scores of the trials are those of the search") for note in result.notes)
     assert ev.load(result.facts["run"]).embed(data).shape[0] == 40
 
 

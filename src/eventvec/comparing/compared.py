@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from eventvec.answers import Answer, Chart, charts
 from eventvec.comparing.winner import choose
+from eventvec.evaluation.choice import best, worth
 from eventvec.evaluation.metrics import METRIC_NAMES
 from eventvec.evaluation.result import NAMES, Evaluation, Result
 from eventvec.evaluation.suspicion import suspicion
@@ -44,7 +45,8 @@ def answer(
         doubts: What is not fair in the comparison.
     """
     cells = evaluation.deciding
-    level, leads = choose({name: cells[name].main for name in costs})
+    arms = {name: cells[name] for name in costs}
+    level, leads = choose({name: each.main for name, each in arms.items()})
     winner = level[0] if len(level) == 1 else None
     advised = min(level, key=lambda name: costs[name]["training"])
     remarks = {**dict.fromkeys(level[1:], "level with the best"), **({winner: "winner"} if winner else {})}
@@ -55,10 +57,10 @@ def answer(
     ]
     rows += [{"arm": name, **dict.fromkeys(("score", *COSTS)), "remark": why} for name, why in failed.items()]
     doubt = suspicion(evaluation)
-    lines = [*([doubt] if doubt else []), _use(advised, level, leads, cells, evaluation)]
+    lines = [*([doubt] if doubt else []), _use(advised, level, leads, arms, evaluation)]
     lines += [*_level(level, leads, evaluation), *_beside(advised, cells, costs), *doubts]
     facts = {**evaluation.facts, "model": cells[advised].model, "budget": budget, "winner": winner, "level": level}
-    facts |= {"advised": advised, "failed": failed}
+    facts |= {"advised": advised, "best": best(arms), "failed": failed}
     tables, figures = {"arms": rows, **evaluation.tables}, (_chart(rows, evaluation.metric, budget),)
     title = "Which method for these events?" if budget else "Which run for these events?"
     trained = "Each arm was trained without labels under one budget. " if budget else ""
@@ -67,17 +69,18 @@ def answer(
 
 
 def _use(
-    advised: str, level: Sequence[str], leads: Mapping[str, Estimate], cells: Mapping[str, Result], of: Evaluation
+    advised: str, level: Sequence[str], leads: Mapping[str, Estimate], arms: Mapping[str, Result], of: Evaluation
 ) -> str:
-    """Return which arm to use, beside the best other one."""
+    """Return which arm to use, beside the best other one, and what taking the best arm is worth."""
     if advised == level[0]:
         other, lead = next(iter(leads.items()))
     else:
         other, ahead = level[0], leads[advised]
         lead = Estimate(-ahead.value, -ahead.high, -ahead.low, signed=True)
     why = "" if len(level) == 1 else ", the cheapest of those that are level"
-    ours, theirs = cells[advised].main.estimate, cells[other].main.estimate
-    return f"Use {advised} for {of.label}{why}: {advised} {ours} {METRIC_NAMES[of.metric]}, {other} {theirs} ({lead})."
+    ours, theirs = arms[advised].main.estimate, arms[other].main.estimate
+    scores = f"{advised} {ours} {METRIC_NAMES[of.metric]}, {other} {theirs} ({lead})"
+    return f"Use {advised} for {of.label}{why}: {scores}{worth(arms, 'arms')}."
 
 
 def _level(level: Sequence[str], leads: Mapping[str, Estimate], of: Evaluation) -> list[str]:
@@ -97,13 +100,14 @@ def _level(level: Sequence[str], leads: Mapping[str, Estimate], of: Evaluation) 
 
 def _beside(advised: str, cells: Mapping[str, Result], costs: Mapping[str, Row]) -> list[str]:
     """Return the place of the arm to use beside the best of the features that need no training."""
-    simple = [name for name in cells if name not in costs]
+    simple = {name: each for name, each in cells.items() if name not in costs}
     if not simple:
         return []
     opponent = max(simple, key=lambda name: cells[name].main.mean)
     lead = (cells[advised].main - cells[opponent].main).estimate
     place = {"level": "level with", "ahead": "ahead of", "behind": "behind"}[lead.place]
-    return [f"{advised} is {place} {NAMES.get(opponent, opponent)} ({cells[opponent].main.estimate}, {lead})."]
+    beside = f"{advised} is {place} {NAMES.get(opponent, opponent)} ({cells[opponent].main.estimate}, {lead})"
+    return [f"{beside}{worth(simple, 'simple sets')}."]
 
 
 def _chart(rows: Sequence[Row], metric: str, budget: str | None) -> Chart:

@@ -21,7 +21,7 @@ from eventvec.dataset import Dataset, check_entities
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.evaluation import evaluate, target
 from eventvec.evaluation.protocols import choose_protocol
-from eventvec.evaluation.result import TOGETHER, Evaluation
+from eventvec.evaluation.result import MADE, Evaluation
 from eventvec.evaluation.scoring import chosen_models as choose_models
 from eventvec.files import path_only, write_text
 from eventvec.options import accepts, gather_all
@@ -83,7 +83,8 @@ def compare(
         An answer with a row for each arm and each set of simple features, best first: its `score`, the seconds of its
         `training` and of `embedding` 1,000 entities, the number of `weights`, the numbers in a vector (`dim`), `epochs`
         and a `remark`. Facts are the `winner` (or None), the arms that are `level` with the best, the one that is
-        `advised`, and those that `failed`. The tables `results` and `differences` are those of `evaluate`.
+        `advised`, those that `failed`, and what the `best` arm is worth on rows that did not choose it. The tables
+        `results` and `differences` are those of `evaluate`.
 
     Raises:
         ConfigError: If a name is not known, both budgets are given, there are fewer than two arms, or an argument of
@@ -230,6 +231,6 @@ def _scored(
     results = tuple(
         replace(each, features=first if each.features == "embedding" else each.features)
         for each in scored.results
-        if each.features not in TOGETHER
+        if each.features not in MADE
     )
     return replace(scored, results=results), result.notes

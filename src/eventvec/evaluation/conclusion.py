@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from eventvec.evaluation.baselines import BASELINES
+from eventvec.evaluation.choice import candidates, worth
 from eventvec.evaluation.metrics import METRIC_NAMES
-from eventvec.evaluation.part_sets import is_part
-from eventvec.evaluation.result import CONTROL, LEARNED, MADE, NAMES, TOGETHER, Evaluation, Result
+from eventvec.evaluation.result import CONTROL, LEARNED, NAMES, TOGETHER, Evaluation, Result
 from eventvec.statistics import Estimate
 from eventvec.statistics.intervals import RELEVANT, labels_needed
 
@@ -18,8 +18,9 @@ NEED_EVENTS = "Give the events (--events) to compare it with hand-crafted featur
 def verdict(evaluation: Evaluation, doubt: str = "", learned_from: Sequence[str] | None = None) -> tuple[str, ...]:
     """Return whether to use the embedding for a label, in at most five lines, by the largest share of the labels.
 
-    The opponent is the strongest of the other sets of features, baselines and parts of the embedding left aside. The
-    last line may be a warning.
+    The opponent is the strongest of the other sets of features, baselines and parts of the embedding left aside. Where
+    a set was named because it scored highest among several, the line ends with what that choice is worth on rows that
+    did not choose, see `choice`. The last line may be a warning.
 
     Args:
         evaluation: The scores.
@@ -27,24 +28,27 @@ def verdict(evaluation: Evaluation, doubt: str = "", learned_from: Sequence[str]
         learned_from: The static columns that the encoder was trained on.
     """
     cells = evaluation.deciding
-    opponents = [name for name in cells if name not in ("embedding", *MADE, *BASELINES) and not is_part(name)]
+    opponents = {name: result for name, result in candidates(cells).items() if name != "embedding"}
     if "embedding" not in cells:
-        best = max(cells.values(), key=lambda result: result.main.mean)
-        lines = [f"{_name(best.features)} scores highest on {evaluation.label}: {_score(best, evaluation)}."]
+        sets = opponents or cells
+        best = max(sets.values(), key=lambda result: result.main.mean)
+        highest = f"{_name(best.features)} scores highest on {evaluation.label}: {_score(best, evaluation)}"
+        lines = [f"{highest}{worth(sets)}."]
     elif not opponents:
         lines = [f"For {evaluation.label}, the embedding scores {_score(cells['embedding'], evaluation)}.", NEED_EVENTS]
     else:
-        lines = _decision(evaluation, cells, max(opponents, key=lambda name: cells[name].main.mean))
+        lines = _decision(evaluation, cells, opponents)
     lines += _training(cells)
     warning = "" if doubt else _warning(evaluation, cells, learned_from)
     return tuple(line for line in (doubt, *lines, warning) if line)
 
 
-def _decision(evaluation: Evaluation, cells: dict[str, Result], opponent: str) -> list[str]:
-    """Return the lines about the embedding and its opponent, and about both together."""
+def _decision(evaluation: Evaluation, cells: dict[str, Result], opponents: dict[str, Result]) -> list[str]:
+    """Return the lines about the embedding and the strongest of its opponents, and about both together."""
+    opponent, choice = max(opponents, key=lambda name: cells[name].main.mean), worth(opponents, "others")
     label, embedding, other = evaluation.label, cells["embedding"].main, cells[opponent].main
     lead, rival = (embedding - other).estimate, _name(opponent)
-    scores = f"embedding {_score(cells['embedding'], evaluation)}, {rival} {other.estimate} ({lead})"
+    scores = f"embedding {_score(cells['embedding'], evaluation)}, {rival} {other.estimate} ({lead}){choice}"
     together = next((cells[name] for name, parts in TOGETHER.items() if opponent in parts and name in cells), None)
     alone = cells[CONTROL].main if opponent == "handcrafted" and CONTROL in cells else other
     better = max(embedding, other, alone, key=lambda score: score.mean)
@@ -58,7 +62,7 @@ def _decision(evaluation: Evaluation, cells: dict[str, Result], opponent: str) -
     if together is not None and (gain := (together.main - alone).estimate).place == "ahead":
         return [
             f"Use it beside {rival} for {label}: together {_score(together, evaluation)}, {rival} "
-            f"{alone.estimate} ({gain}).",
+            f"{alone.estimate} ({gain}){choice}.",
             f"Alone it is {'behind' if lead.place == 'behind' else 'level'}: {embedding.estimate} ({lead}).",
         ]
     lines = [f"Do not use it yet for {label}: {scores}.", *([f"Together with {rival}: {both}."] if both else [])]

@@ -2,34 +2,64 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from eventvec.evaluation.fitted import Fitted
 from eventvec.evaluation.folds import subsample
-from eventvec.evaluation.learners import TREES, Prepared
+from eventvec.evaluation.learners import TREES, Prepared, divided
 from eventvec.evaluation.metrics import measure
 from eventvec.evaluation.models import Job, decided, predict
 from eventvec.evaluation.parallel import Progress, side_by_side
+from eventvec.evaluation.part_sets import is_part
 from eventvec.evaluation.protocols import Protocol
 from eventvec.evaluation.resampled_scores import replicates
-from eventvec.evaluation.result import CONTROL, TOGETHER, Result
-from eventvec.evaluation.stacking import PRIOR, Cell, Stacked, alone, learners_of, out_of_parts, parts_of, trained
+from eventvec.evaluation.result import CONTROL, TOGETHER, Result, deciding_model
+from eventvec.evaluation.stacking import (
+    PRIOR,
+    Cell,
+    Stacked,
+    alone,
+    assembled,
+    learners_of,
+    out_of_parts,
+    parts_of,
+    summed,
+    trained,
+)
 from eventvec.evaluation.task import Target
 from eventvec.sequences import Array
 from eventvec.statistics import Scores
 from eventvec.statistics.resampling import resample
 
-Scored: TypeAlias = tuple[tuple[float, float], Array, dict[str, float]]
-"""The two scores of a model on a test part, `(replicates, 2)` those on its resampled rows, and weights of models."""
 STACKED = "stacked"
 """The name of the model that is boosted trees and a linear model, weighted inside the training part."""
 AGAIN = "handcrafted, another seed"
 """What is fused with the hand-crafted features in `CONTROL`: the same features, under boosted trees of another seed."""
+INSIDE = 3
+"""The parts of a training part by which a set of features is chosen under a model with fixed settings."""
+
+
+class Scored(NamedTuple):
+    """What a model scores on one label in one fold.
+
+    Args:
+        scores: The main and the secondary score on the test rows.
+        again: `(replicates, 2)` those on resampled test rows.
+        weights: The weights of the models in `stacked`.
+        inside: The main score of the training rows, each predicted by models without it; NaN where no set is chosen, or
+            where there are too few rows to divide.
+    """
+
+    scores: tuple[float, float]
+    again: Array
+    weights: dict[str, float]
+    inside: float
 
 
 class Cells:
@@ -68,6 +98,8 @@ class Cells:
             for fraction in fractions
         }
         self.resampled = resample(len(protocol.target.y), protocol.groups, seed=seed)
+        self.chosen_among = {name for name in sets if not is_part(name)}
+        self.deciding = deciding_model(models), max(fractions)
         self.finished: dict[tuple[float, str, int], dict[str, tuple[Scored, ...]]] = {}
         self.trained: dict[tuple[float, int, int, str], dict[Cell, tuple[Array, Fitted]]] = {}
 
@@ -123,39 +155,51 @@ class Cells:
 
         jobs = {part: job(part) for part in self.fused.get(features, (features,))}
         scored, truth, counts = list[Scored](), y[test], of(self.weights, test)
+        is_candidate = features in self.chosen_among and len(self.chosen_among) > 1
         for name in models:
-            weights: dict[str, float] = {}
+            weights, inside, chosen_by = dict[str, float](), None, math.nan
+            is_choice = is_candidate and (name, fraction) == self.deciding
             if name == STACKED:
-                together = self._stacked(where, jobs)
+                together, inside = self._stacked(where, jobs)
                 predicted = decided(label.task, together.predict({part: each.test for part, each in jobs.items()}))
                 weights = {
                     head if len(jobs) == 1 else f"{part}, {head}": each
                     for (part, head), each in together.weights.items()
                 }
             else:
-                predicted = predict(_side_by_side(list(jobs.values())), name)
+                joined = _side_by_side(list(jobs.values()))
+                predicted = predict(joined, name)
+                inside = _inside(joined, name) if is_choice else None
             again = replicates(label.task, truth, predicted, self.resampled[:, test], counts)
-            scored.append((measure(label.task, truth, predicted, counts), again, weights))
+            if is_choice and inside is not None:
+                chosen_by = measure(label.task, y[train], inside, of(self.weights, train))[0]
+            scored.append(Scored(measure(label.task, truth, predicted, counts), again, weights, chosen_by))
         return scored
 
-    def _stacked(self, where: tuple[float, int, int], jobs: Mapping[str, Job]) -> Stacked:
-        """Return the models on one or two sets, weighed together; those of a single set are kept for the pairs."""
+    def _stacked(self, where: tuple[float, int, int], jobs: Mapping[str, Job]) -> tuple[Stacked, Array | None]:
+        """Return the models on one or two sets, weighed together; those of a single set are kept for the pairs.
+
+        With them come the predictions of all training rows by models of the other parts; None where there are too few
+        rows for parts.
+        """
         first = next(iter(jobs.values()))
         prepared = {part: Prepared(job) for part, job in jobs.items()}
         parts = parts_of(replace(first, seed=self.seed))
         if parts is None:
-            return alone(prepared)
+            return alone(prepared), None
         predictions, models = dict[Cell, Array](), dict[Cell, Fitted]()
         for part, of_set in prepared.items():
             if (kept := self.trained.get((*where, part))) is None:
                 cells = [(part, learner) for learner in learners_of(first.task) if part != AGAIN or learner == TREES]
-                inside = out_of_parts(prepared, cells, parts)
-                kept = {cell: (inside[cell], of_set.train(cell[1])) for cell in cells}
+                of_parts = out_of_parts(prepared, cells, parts)
+                kept = {cell: (of_parts[cell], of_set.train(cell[1])) for cell in cells}
                 if any(part in pair for pair in self.fused.values()):
                     self.trained[*where, part] = kept
             for cell, (inside_, model) in kept.items():
                 predictions[cell], models[cell] = inside_, model
-        return trained(prepared, first, predictions, {cell: PRIOR[cell[1]] for cell in predictions}, models)
+        result = trained(prepared, first, predictions, {cell: PRIOR[cell[1]] for cell in predictions}, models)
+        inside = summed(first.task, predictions, result.weights, result.offset, len(first.y))
+        return result, decided(first.task, inside)
 
     def results(self) -> tuple[Result, ...]:
         """Return the results of all sets of features and shares whose folds are all finished."""
@@ -167,21 +211,30 @@ class Cells:
             if not all(model in each for each in done):
                 continue
             folds = [each[model] for each in done]
-            scores = np.array([[each for each, _, _ in labels] for labels in folds])  # (folds, labels, 2)
-            again = np.array([[each for _, each, _ in labels] for labels in folds])  # (folds, labels, replicates, 2)
+            scores = np.array([[each.scores for each in labels] for labels in folds])  # (folds, labels, 2)
+            again = np.array([[each.again for each in labels] for labels in folds])  # (folds, labels, replicates, 2)
             main, secondary = (
                 Scores(tuple(scores[..., metric].mean(1).tolist()), _macro(scores, again)[..., metric].T, same_test)
                 for metric in range(2)
             )
-            labels = {
+            each_label = {
                 label: Scores(tuple(scores[:, j, 0].tolist()), again[:, j, :, 0].T, same_test)
                 for j, label in enumerate(names)
             }
-            chosen = [weights for each in folds for _, _, weights in each]
+            chosen = [each.weights for labels in folds for each in labels]
             heads = dict.fromkeys(head for weights in chosen for head in weights)
             means = {head: sum(weights.get(head, 0.0) for weights in chosen) / len(chosen) for head in heads}
-            results.append(Result(features, model, fraction, main, secondary, labels, means))
+            inside = tuple(float(np.mean([each.inside for each in labels])) for labels in folds)
+            results.append(Result(features, model, fraction, main, secondary, each_label, means, inside))
         return tuple(results)
+
+
+def _inside(job: Job, model: str) -> Array | None:
+    """Return the predictions of the training rows, each by a model without its part; None where rows are too few."""
+    if (parts := divided(job, INSIDE)) is None:
+        return None
+    rows = [np.flatnonzero(parts == part) for part in range(parts.max() + 1)]
+    return assembled([predict(job.part(np.flatnonzero(parts != i), each), model) for i, each in enumerate(rows)], parts)
 
 
 def _side_by_side(jobs: Sequence[Job]) -> Job:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Any
@@ -38,7 +38,12 @@ NAMES = {
 LEARNED = "embedding: learned"
 """The set of features that is the learned part of an embedding with several parts."""
 DECIDING = ("stacked", "lightgbm", "logistic_regression", "ridge", "knn")
-"""The model that a verdict is about: the first of these that was trained."""
+"""The model that a verdict is about: the first of these that was trained, whatever the scores are."""
+
+
+def deciding_model(names: Collection[str]) -> str | None:
+    """Return which of some models a verdict is about."""
+    return next((name for name in DECIDING if name in names), None)
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,10 @@ class Result:
     """The scores of one model on one set of features with one share of each fold's training labels.
 
     `main` and `secondary` are of the task's two metrics, `labels` of the main one for each of several labels. `weights`
-    are the means over the folds of those of the models in `stacked`. Parts of the embedding are called `embedding:
-    timing` and `embedding: without timing`.
+    are the means over the folds of those of the models in `stacked`. `inside` is for each fold the main score of its
+    training rows, each predicted by models without it, by which the set is chosen, see `choice`. It is NaN where there
+    are too few rows, and where a verdict does not choose. Parts of the embedding are called `embedding: timing` and
+    `embedding: without timing`.
     """
 
     features: str
@@ -57,6 +64,7 @@ class Result:
     secondary: Scores
     labels: Mapping[str, Scores] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
+    inside: tuple[float, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +106,7 @@ class Evaluation:
     @property
     def deciding(self) -> dict[str, Result]:
         """The results by which a verdict is reached, by the set of features: those of one model and most labels."""
-        models = {result.model for result in self.results}
-        model = next(name for name in DECIDING if name in models)
+        model = deciding_model({result.model for result in self.results})
         fraction = max(result.fraction for result in self.results)
         return {r.features: r for r in self.results if (r.model, r.fraction) == (model, fraction)}
 

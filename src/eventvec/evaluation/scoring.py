@@ -10,6 +10,7 @@ import torch
 
 from eventvec.answers import Answer
 from eventvec.errors import ConfigError, nearest, shown
+from eventvec.evaluation.choice import best, candidates
 from eventvec.evaluation.conclusion import NEED_EVENTS, verdict
 from eventvec.evaluation.evaluation_charts import charts
 from eventvec.evaluation.evaluation_options import EvaluationOptions
@@ -51,6 +52,10 @@ def score_features(
     protocol is the paper's "test" (Babaev et al. 2022): the entities that the encoder saw are split into folds, and
     each model is trained without one fold and tested on all held-out entities. There is still one score per fold.
     With `later`, labels before a date train models and labels after it test them, see `folds.date_splits`.
+
+    The highest of several scores is biased upward. The fact `best` is what the best set is worth without this bias: in
+    each fold, the score of the set that is best inside the training part, see `choice`. Baselines, parts of the
+    embedding and sets that are made of others are not among these sets.
 
     Relations: `evaluate` takes embeddings and a table of labels, joins them, and adds aggregates.
 
@@ -140,7 +145,8 @@ def score_features(
         )  # fmt: skip
         lines = verdict(evaluation, suspicion(evaluation), learned_from)
         lines = tuple(line for line in lines if not more or line != NEED_EVENTS)  # they may have been given
-        tables, facts = evaluation.tables, evaluation.facts
+        tables = evaluation.tables
+        facts = evaluation.facts | {"best": best(candidates(evaluation.deciding))}
         return Answer(
             (*lines, *more), tables, tuple(notes), charts(tables["results"], facts), facts,
             title=f"What predicts {label}?", basis=evaluation,

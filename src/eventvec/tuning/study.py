@@ -36,7 +36,7 @@ from eventvec.tuning.scores import LabelledRows, labelled_rows
 from eventvec.tuning.space import Space, search_space, value_at, with_values
 from eventvec.tuning.trials import FINISHED, PRUNED, Trial, proposed, read_trials, write_trials
 from eventvec.tuning.tune_options import TuneOptions
-from eventvec.tuning.tuned import BEST, DEFAULTS, decision
+from eventvec.tuning.tuned import BEST, DEFAULTS, SEARCHED, decision
 
 THIRDS = 3
 """The parts of a training, after each of which but the last it may be pruned."""
@@ -93,7 +93,8 @@ def tune(
     Returns:
         An answer with a row for each trial, the defaults first: its settings, its `score` in the search, the seconds of
         its training, how it ended (`end`), and its `run`. Facts are the advised `settings` by their dotted names, empty
-        for the defaults, and the folder of their `run`; the tables `results` and `differences` are those of the test.
+        for the defaults, the folder of their `run`, and the score of the `best` trial in the test; the tables `results`
+        and `differences` are those of the test.
 
     Raises:
         ConfigError: If Optuna is not installed, a setting is not known, both budgets are given, or the data were read
@@ -230,9 +231,10 @@ class _Search:
             }
             for number, trial in enumerate(history)
         )  # fmt: skip
-        notes = (*self.rows.notes, *tested_on.notes, "The interval is about other entities, not about other seeds.")
+        notes = (*self.rows.notes, *tested_on.notes, SEARCHED, "The interval is about other entities, not other seeds.")
         advised, chosen = (changed, best) if is_ahead else ({}, 0)
-        facts = {**evaluation.facts, "settings": advised, "run": str(self._path(chosen))}
+        on_test = evaluation.deciding[next(iter(tested))].main.estimate
+        facts = {**evaluation.facts, "best": on_test, "settings": advised, "run": str(self._path(chosen))}
         title, tables = "Which settings for these events?", {"trials": rows, **evaluation.tables}
         lines = (*lines, f"The run: {self._path(chosen)}")
         return Answer(lines, tables, notes, facts=facts, title=title, basis=evaluation)
