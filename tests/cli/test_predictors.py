@@ -44,7 +44,7 @@ def test_a_label_is_learned_and_predicted(tables: Path, tmp_path: Path) -> None:
     cutoffs = ["--cutoffs", labels, "--cutoff-column", "day"]
     refused = " ".join(invoke("embed", out, events, "-o", tmp_path / "z.parquet").stderr.split())
     assert f"{out} predicts a label and has no vectors; use eventvec predict {out} EVENTS" in refused
-    assert fitted["verdict"].partition(" out of fold")[0] in invoke("card", out).stdout
+    assert fitted["verdict"] in " ".join(invoke("card", out).stdout.split())
     assert "its card takes no evaluations" in invoke("card", out, "--save").stderr
     told = answer("predict", out, events, "-o", predictions, *cutoffs)
     assert told["columns"] == ["card", "day", "prediction", "p_no", "p_yes"]

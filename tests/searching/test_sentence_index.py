@@ -101,7 +101,7 @@ def test_a_query_is_parted_into_sentences() -> None:
 def test_words_about_other_things_fit_nothing_clearly(model: SentenceEncoder) -> None:
     sentences = Sentences.of(table(HISTORIES), model)
     cosines = [max(sentences.scorer([text])[0]) for text in UNRELATED]
-    assert sentences.scorer.clear == pytest.approx(np.quantile(cosines, 0.95), abs=1e-6)
+    assert sentences.scorer.clear == pytest.approx(np.quantile(cosines, 0.95), abs=1e-5)
     index = index_of(sentences)
     assert "Nothing fits clearly" in ev.search(index, text="a recipe for apple pie").verdict[0]
     assert "Nothing" not in ev.search(index, text="a long pause in the middle").verdict[0]

@@ -3,7 +3,8 @@
 Where labels have times of a calendar, these are the latest fifth of the rows, as in use, where the rows to predict are
 later than those of the training. The entities are divided into parts; the latest rows of each part are predicted by
 models that were trained on the earlier rows of the other parts, with weights from predictions of these earlier rows
-that were out of part too. Otherwise each part is predicted from the others, with weights from the others.
+that were out of part too. Otherwise each part is predicted from the others, with weights from the others. Then the rows
+that are scored also train the models of other parts, so the interval is wider, see `overlap`.
 
 Vocabularies, scales and components of the features are those of all rows; they read no label.
 """
@@ -32,7 +33,7 @@ LEAST, LEAST_OF_CLASS = 100, 10
 
 @dataclass(frozen=True)
 class HeldOutScores:
-    """Scores of a predictor, each with an interval by resampling entities.
+    """Scores of a predictor, each with an interval of 95 % by resampling entities.
 
     Args:
         by_entity: The score of all rows, each predicted from other entities.
@@ -97,19 +98,33 @@ def held_out_scores(
         metric: `mae` for the mean absolute error; None for the main metric of the task.
     """
     every = np.full(len(parts), True)
-    by_entity = _score(job, crossed(job, predictions, prior, parts, every, every), every, metric)
+    together = crossed(job, predictions, prior, parts, every, every)
+    by_entity = _score(job, together, every, metric, overlap(int(parts.max()) + 1))
     if late is None:
         return HeldOutScores(by_entity, None, len(parts))
     predicted = crossed(job, forward, prior, parts, ~late, late)
-    return HeldOutScores(by_entity, _score(job, predicted, late, metric), int(late.sum()))
+    return HeldOutScores(by_entity, _score(job, predicted, late, metric, 1.0), int(late.sum()))
 
 
-def _score(job: Job, predictions: Array, rows: Array, metric: str | None) -> Estimate:
-    """Return the score of the predictions of some rows."""
+def overlap(parts: int) -> float:
+    """Return by what the variance of a score over all parts is multiplied, because the training parts overlap.
+
+    It is `1 + k / (k − 1)` for `k` parts (Nadeau and Bengio 2003): on 60 rows with random labels, the deviation of the
+    AUROC was 1.6 times that of resampled entities, on 200 rows 1.3 times.
+
+    Example:
+        >>> overlap(5)
+        2.25
+    """
+    return 1 + parts / (parts - 1)
+
+
+def _score(job: Job, predictions: Array, rows: Array, metric: str | None, factor: float) -> Estimate:
+    """Return the score of the predictions of some rows, with the variance of resampled entities times a factor."""
     truth, chosen, place = job.y[rows], decided(job.task, predictions), 1 if metric == "mae" else 0
     counts = None if job.weights is None else job.weights[rows]
     groups = None if job.groups is None else np.unique(job.groups[rows], return_inverse=True)[1]
     drawn = resample(len(truth), groups, seed=job.seed)
     again = replicates(job.task, truth, chosen, drawn, counts)[:, place]
     score = measure(job.task, truth, chosen, counts)[place]
-    return Estimate.around(score, NORMAL * float(np.nanstd(again, ddof=1)))
+    return Estimate.around(score, NORMAL * float(np.sqrt(factor) * np.nanstd(again, ddof=1)))
