@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,6 +32,7 @@ from eventvec.predicting.families import (
     NETWORK,
     STATIC,
     Block,
+    Encoded,
     Family,
     Rows,
     StaticValues,
@@ -59,6 +60,8 @@ SHARES: Mapping[tuple[str, str], float] = {
 errors, and a network has 1."""
 LEAST_SECONDS = 1.0
 """The fewest seconds that a budget leaves to models."""
+BLOCK = 4096
+"""The number of rows of which one thread computes features at once."""
 TRIED, LEAST_ROWS = 2000, 100
 """The number of rows of the training by which costs are estimated, and the fewest that a budget leaves to trees."""
 Progress = Callable[[int, int, str], None]
@@ -95,8 +98,7 @@ class Predictor:
 
     def predict(self, rows: Rows) -> Array:
         """Return `(n, classes)` probabilities, or `(n,)` numbers."""
-        done = _on_one_thread_each(lambda name: self.families[name].features(rows), self.families)
-        blocks = dict(zip(self.families, done, strict=True))
+        blocks = features_of(self.families, rows)
         features = {name: matrix(blocks, self.sets[name])[0] for name in {name for name, _ in self.stack.models}}
         predicted = self.stack.predict(features or {"": np.empty((len(rows.data), 0))})
         return np.stack([1 - predicted, predicted], 1) if self.target.task == "binary" else predicted
@@ -194,31 +196,59 @@ def learn(lesson: Lesson, effort: Effort) -> Predictor:
 def _fitted(lesson: Lesson, effort: Effort) -> tuple[dict[str, Family], dict[str, Block], list[str]]:
     """Return the families, fitted to the rows, their features, and those for which a budget leaves no time.
 
-    With a budget, a family is begun while two thirds of it are left; the first always is.
+    The first is always fitted. With a budget, the others have half of it for their features.
     """
     names = [name for name in (*names_for(lesson.rows.data.schema), *lesson.extra) if name != NETWORK]
     begun = time.monotonic()
-    last = None if effort.deadline is None else begun + (effort.deadline - begun) / 3
+    last = None if effort.deadline is None else begun + (effort.deadline - begun) / 2
+    tasks = [(name,) for name in names]
 
-    def fitted(name: str) -> tuple[Family, Block] | None:
+    def fitted(name: str) -> Family | None:
         if name != names[0] and last is not None and time.monotonic() > last:
             return None
-        family = lesson.extra[name] if name in lesson.extra else of_events(name, lesson.rows)
-        return family, family.features(lesson.rows)
+        return lesson.extra[name] if name in lesson.extra else of_events(name, lesson.rows)
 
-    done = dict(zip(names, _on_one_thread_each(fitted, names), strict=True))
-    made = {name: each for name, each in done.items() if each is not None}
-    families, blocks = ({name: each[place] for name, each in made.items()} for place in (0, 1))
-    return families, blocks, [name for name in names if name not in made]
+    done = zip(names, side_by_side(fitted, tasks, torch.get_num_threads()), strict=True)
+    families = {name: family for name, family in done if family is not None}
+    blocks = features_of(families, lesson.rows, last)
+    return {name: families[name] for name in blocks}, blocks, [name for name in names if name not in blocks]
 
 
-def _on_one_thread_each(function: Callable[[str], Any], names: Iterable[str]) -> list[Any]:
-    """Return the results of a function for each name, side by side.
+def features_of(families: Mapping[str, Family], rows: Rows, last: float | None = None) -> dict[str, Block]:
+    """Return the features of families, computed for blocks of rows side by side.
 
-    Each has one thread: the threads of one operation wait for one another wherever other programs compute too, so that
-    convolutions took twenty times as long; and the results are the same bits for any number of threads.
+    Each block has one thread: the threads of one operation wait for one another wherever other programs compute too, so
+    that convolutions took twenty times as long; and the results are the same bits for any number of threads.
+
+    Args:
+        families: The families.
+        rows: The rows.
+        last: The `time.monotonic` after which no block of a family but the first is begun; such a family is left out.
     """
-    return side_by_side(function, [(name,) for name in names], torch.get_num_threads())
+    first = next(iter(families), "")
+
+    def of_block(name: str, start: int) -> Block | None:
+        family = families[name]
+        if name != first and last is not None and time.monotonic() > last:
+            return None
+        if not isinstance(family, Encoded):
+            return family.features(rows)
+        return family.features(replace(rows, data=rows.data[start : start + BLOCK]))
+
+    starts = range(0, max(len(rows.data), 1), BLOCK)
+    tasks = [
+        (name, start)
+        for name, family in families.items()
+        for start in starts[: None if isinstance(family, Encoded) else 1]
+    ]
+    done = dict(zip(tasks, side_by_side(of_block, tasks, torch.get_num_threads()), strict=True))
+    result = dict[str, Block]()
+    for name in families:
+        parts = [block for task, block in done.items() if task[0] == name]
+        whole = [block for block in parts if block is not None]
+        if len(whole) == len(parts):
+            result[name] = np.concatenate([values for values, _ in whole]), whole[0][1]
+    return result
 
 
 def learned_sets(

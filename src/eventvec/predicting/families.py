@@ -43,6 +43,8 @@ predictor."""
 STATIC, EARLIER, VECTOR, NETWORK = "static", "earlier_labels", "vector", "network"
 LARGEST = 1e30
 """The largest feature by its size."""
+FITTED = 10_000
+"""The largest number of rows to which the components of convolutions are fitted."""
 VALUES = 20
 """How many values of a static column of categories have a feature."""
 
@@ -250,10 +252,12 @@ def names_for(schema: Schema) -> list[str]:
 
 
 def of_events(name: str, rows: Rows) -> Encoded:
-    """Return a family of `FAMILIES`, fitted to rows."""
-    encoder = FAMILIES[name](rows.data.schema)
+    """Return a family of `FAMILIES`, fitted to rows; components to at most `FITTED` of them, at even distances."""
+    encoder, x = FAMILIES[name](rows.data.schema), rows.data.sequences
+    if isinstance(encoder, Compressed):
+        x = x[torch.arange(0, len(x), -(-len(x) // FITTED))]
     if hasattr(encoder, "fit"):
-        encoder.fit(rows.data.sequences)
+        encoder.fit(x)
     return Encoded(encoder.eval())
 
 
