@@ -60,6 +60,8 @@ SHARES: Mapping[tuple[str, str], float] = {
 errors, and a network has 1."""
 LEAST_SECONDS = 1.0
 """The fewest seconds that a budget leaves to models."""
+PLANNED = 0.75
+"""The share of a budget's rest that is planned for trainings; bins, components and scores take the other."""
 BLOCK = 4096
 """The number of rows of which one thread computes features at once."""
 TRIED, LEAST_ROWS = 2000, 100
@@ -357,7 +359,7 @@ def _afforded(
         size = len(x) * min(x.shape[1], COMPONENTS) if cell[1] == LINEAR else min(x.size, most)
         return trainings * seconds[cell[1]] * size
 
-    left = max(effort.deadline - time.monotonic(), LEAST_SECONDS) * min(torch.get_num_threads(), len(prior))
+    left = max(effort.deadline - time.monotonic(), LEAST_SECONDS) * PLANNED * min(torch.get_num_threads(), len(prior))
     cell = next(iter(prior))
     if cell[1] != LINEAR and (whole := cost(cell, most)) > left:
         most = max(int(min(jobs[cell[0]].x.size, most) * left / whole), len(trial.columns) * LEAST_ROWS)
