@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from eventvec.errors import ConfigError
 from eventvec.statistics import Estimate
@@ -25,16 +25,17 @@ WINNERS: tuple[tuple[Task, int], ...] = (("binary", 60), ("binary", 200), ("bina
 Cell = tuple[str, Task, int]
 
 
-def table(small: bool, draws: float) -> list[Row]:
+def table(small: bool, draws: float, rows: Sequence[int] | None = None) -> list[Row]:
     """The score that a classifier or a regressor prints of tables with random labels: its mean, and its intervals."""
-    cells: list[Cell] = [(kind, "binary", rows) for kind in KINDS for rows in DRAWS]
-    cells += [(kind, task, rows) for task in OTHER_TASKS for kind, rows in OTHERS]
-    return _rows(predictor_score, [cell for cell in cells if not small or cell[2] == min(DRAWS)], small, draws)
+    cells: list[Cell] = [(kind, "binary", size) for kind in KINDS for size in DRAWS]
+    cells += [(kind, task, size) for task in OTHER_TASKS for kind, size in OTHERS]
+    chosen = [min(DRAWS)] if small else rows or list(DRAWS)
+    return _rows(predictor_score, [cell for cell in cells if cell[2] in chosen], small, draws)
 
 
-def winners(small: bool, draws: float) -> list[Row]:
+def winners(small: bool, draws: float, rows: Sequence[int] | None = None) -> list[Row]:
     """The score that is printed of the best of five random sets of features: its mean, and its intervals."""
-    cells: list[Cell] = [(f"best of {SETS}", task, rows) for task, rows in WINNERS]
+    cells: list[Cell] = [(f"best of {SETS}", task, size) for task, size in WINNERS if size in (rows or DRAWS)]
     return _rows(winner_score, cells[:1] if small else cells, small, draws)
 
 
@@ -59,6 +60,7 @@ def main() -> None:
             "metavar": "SHARE",
             "help": f"the share of the draws that are made; at least {LEAST} each",
         },
+        rows={"type": int, "nargs": "+", "choices": list(DRAWS), "help": "the numbers of rows; by default all"},
     )
 
 

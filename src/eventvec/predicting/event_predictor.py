@@ -60,7 +60,7 @@ SHARES: Mapping[tuple[str, str], float] = {
 errors, and a network has 1."""
 LEAST_SECONDS = 1.0
 """The fewest seconds that a budget leaves to models."""
-PLANNED = 0.75
+PLANNED = 0.65
 """The share of a budget's rest that is planned for trainings; bins, components and scores take the other."""
 BLOCK = 4096
 """The number of rows of which one thread computes features at once."""
