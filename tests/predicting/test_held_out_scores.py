@@ -37,8 +37,8 @@ def test_the_latest_rows_are_the_latest_fifth() -> None:
     [
         (1000, None, None),
         (1000, np.zeros(1000), None),  # of one time, so that nothing is earlier
-        (400, np.arange(400), None),
-        (1000, np.arange(1000), (np.arange(1000) < 700) | (np.arange(1000) > 992)),
+        (140, np.arange(140), None),
+        (1000, np.arange(1000), (np.arange(1000) < 700) | (np.arange(1000) > 995)),
     ],
 )
 def test_without_enough_latest_rows_there_are_none(n: int, moments: np.ndarray | None, y: np.ndarray | None) -> None:
@@ -74,6 +74,9 @@ def test_scores_are_those_of_a_loop(metric: str | None) -> None:
             expected[outside] = summed(
                 of.task, {c: told[c][outside] for c in weights}, weights, offset, int(outside.sum())
             )
+        if not metric and rows.all():  # in each part, the mean logit is 0
+            scores_ = np.log(expected / (1 - expected))
+            expected = np.array([scores_[i] - scores_[parts == parts[i]].mean() for i in range(1000)])
         truth = of.y[rows]
         score = mean_absolute_error(truth, expected[rows]) if metric else roc_auc_score(truth, expected[rows])
         assert estimate.value == pytest.approx(score)

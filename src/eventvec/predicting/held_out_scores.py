@@ -19,7 +19,7 @@ import numpy as np
 from eventvec.evaluation.metrics import measure
 from eventvec.evaluation.models import Job, decided
 from eventvec.evaluation.resampled_scores import replicates
-from eventvec.evaluation.stacking import Cell, crossed
+from eventvec.evaluation.stacking import Cell, crossed, logits
 from eventvec.sequences import Array
 from eventvec.statistics import Estimate
 from eventvec.statistics.intervals import NORMAL
@@ -27,7 +27,7 @@ from eventvec.statistics.resampling import resample
 
 SHARE = 0.2
 """The share of the rows that are the latest."""
-LEAST, LEAST_OF_CLASS = 100, 10
+LEAST, LEAST_OF_CLASS = 30, 5
 """The smallest numbers of latest rows, and of each class among them, on which a predictor is scored."""
 
 
@@ -98,12 +98,24 @@ def held_out_scores(
         metric: `mae` for the mean absolute error; None for the main metric of the task.
     """
     every = np.full(len(parts), True)
-    together = crossed(job, predictions, prior, parts, every, every)
+    together = _levelled(job, crossed(job, predictions, prior, parts, every, every), parts)
     by_entity = _score(job, together, every, metric, overlap(int(parts.max()) + 1))
     if late is None:
         return HeldOutScores(by_entity, None, len(parts))
     predicted = crossed(job, forward, prior, parts, ~late, late)
     return HeldOutScores(by_entity, _score(job, predicted, late, metric, 1.0), int(late.sum()))
+
+
+def _levelled(job: Job, predictions: Array, parts: Array) -> Array:
+    """Return the predictions of two classes as logits with the mean 0 in each part; others as they are.
+
+    Where a part has more rows of class 1 by chance, the others have fewer, so the models of that part expect fewer.
+    Such differences of level between parts would put the AUROC of random labels below .5, to .42 with weights.
+    """
+    if job.task != "binary":
+        return predictions
+    values = logits(job.task, predictions)
+    return np.asarray(values - (np.bincount(parts, values) / np.bincount(parts))[parts])
 
 
 def overlap(parts: int) -> float:
