@@ -189,13 +189,13 @@ class Cells:
             return alone(prepared), None
         predictions, models = dict[Cell, Array](), dict[Cell, Fitted]()
         for part, of_set in prepared.items():
-            if (kept := self.trained.get((*where, part))) is None:
+            if (of_part := self.trained.get((*where, part))) is None:
                 cells = [(part, learner) for learner in learners_of(first.task) if part != AGAIN or learner == TREES]
                 of_parts = out_of_parts(prepared, cells, parts)
-                kept = {cell: (of_parts[cell], of_set.train(cell[1])) for cell in cells}
+                of_part = {cell: (of_parts[cell], of_set.train(cell[1])) for cell in cells}
                 if any(part in pair for pair in self.fused.values()):
-                    self.trained[*where, part] = kept
-            for cell, (inside_, model) in kept.items():
+                    self.trained[*where, part] = of_part
+            for cell, (inside_, model) in of_part.items():
                 predictions[cell], models[cell] = inside_, model
         result = trained(prepared, first, predictions, {cell: PRIOR[cell[1]] for cell in predictions}, models)
         inside = summed(first.task, predictions, result.weights, result.offset, len(first.y))

@@ -114,9 +114,9 @@ class Prepared:
         products = deviations if few else deviations.T @ deviations
         squares, directions = (leading_of_rows if few else leading)(products, min(COMPONENTS, width))
         chosen = squares > squares[0].clamp(min=0) * width * torch.finfo(torch.float64).eps
-        kept = directions[:, chosen]
+        directions = directions[:, chosen]
         variances = (squares[chosen] / len(deviations)).numpy()
-        return Components(mean, scale, centre, kept.numpy(), variances, (deviations @ kept).float().numpy())
+        return Components(mean, scale, centre, directions.numpy(), variances, (deviations @ directions).float().numpy())
 
     def prepare(self, learner: str) -> None:
         """Prepare what a learner reads, so that trainings side by side find it."""

@@ -259,9 +259,9 @@ def weigh(
     bounds: list[tuple[float | None, float | None]] = [(0, None)] * len(cells)
     if job.task == "numeric":
         begin, bounds = np.append(shares, 0.0), [*bounds, (None, None)]
-        *found, shift = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds).x
-        weights = np.array(found)
-        offset = level + spread * shift - level * weights.sum()
+        solution = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds).x
+        weights = solution[:-1]
+        offset = level + spread * solution[-1] - level * weights.sum()
     else:
         weights = minimize(loss, shares, jac=True, method="L-BFGS-B", bounds=bounds).x
         weights = weights / weights.sum() if weights.any() else shares

@@ -93,9 +93,9 @@ def _rules_of(labels: Tabular, label: str) -> list[FutureOptions]:
     if not {KNOWN_AT, RULE} <= set(opened.types) or kind_of(opened.types[RULE]) != "text":
         return []
     texts = read_table(opened, [RULE])[RULE].cast(pl.String).unique().sort().to_list()
-    found = [None if text is None else options_in(text) for text in texts]
+    parsed = [None if text is None else options_in(text) for text in texts]
     rules = list[FutureOptions]()
-    for each in found:
+    for each in parsed:
         if each is None or name_of_labels(each) != label:
             return []
         if (rule := replace(each, observed_until=None)) not in rules:
