@@ -144,6 +144,7 @@ def test_no_modules_and_no_folders_import_one_another() -> None:
 def test_heavy_packages_are_imported_where_they_are_used() -> None:
     eager = {name: LAZY & set(at_import(tree.body)) for name, tree in modules(PACKAGE).items()}
     assert {name: packages for name, packages in eager.items() if packages} == {
+        "predicting.event_estimator": {"sklearn"},
         "predicting.event_estimators": {"sklearn"},
         "predicting.vectorizer": {"sklearn"},
     }

@@ -90,7 +90,6 @@ def predict_labels(
         options: The options of `predict`: those of `tables.read_options` for cuts and formats, `static`, `labels`, and
             `features` by their names.
     """
-    from eventvec.predicting.estimator_steps import class_names
     from eventvec.predicting.predictor_files import load_predictor
     from eventvec.predicting.rows_to_predict import Asked, identifying, rows_to_predict
 
@@ -108,7 +107,7 @@ def predict_labels(
         values = predictor.predict(rows)
     columns: dict[str, Any] = {"prediction": values}
     if predictor.target.task != "numeric":
-        names = class_names(predictor)
+        names = predictor.class_names
         likeliest = pa.array(names).take(pa.array(values.argmax(1)))
         columns = {
             "prediction": likeliest,

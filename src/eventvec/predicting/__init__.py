@@ -9,7 +9,7 @@
     frames          results in the library that the events came from
     vectorizer      `EventVectorizer`; it needs scikit-learn
     event_estimators  `EventClassifier` and `EventRegressor`; they need scikit-learn
-    estimator_steps  how these learn, read, predict and describe themselves
+    event_estimator  what these share
     labelled_rows   what they learn from                rows_to_predict  what they predict from
     families        the families of features            held_out_scores  scores on rows that chose nothing
     network_family  a network on the label as a family  labels_by_rule   earlier labels, from the events

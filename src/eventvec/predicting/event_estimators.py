@@ -5,39 +5,22 @@ They are imported when they are used, because they need scikit-learn.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import ClassifierMixin, RegressorMixin
 
-from eventvec.answers import Answer
 from eventvec.dataset import Dataset
-from eventvec.errors import CheckpointError
-from eventvec.predicting.estimator_steps import (
-    MOST_VALUES,
-    arguments_of,
-    class_names,
-    described,
-    learn_in_place,
-    predicted_frame,
-    predictions_of,
-    shown_in_notebooks,
-    tags_of_events,
-)
+from eventvec.predicting.event_estimator import MOST_VALUES, EventEstimator, predicted_frame
+from eventvec.predicting.event_predictor import Predictor
 from eventvec.predicting.fine_tuned import Events
-from eventvec.predicting.labelled_rows import Learning
-from eventvec.predicting.predictor_answer import explained
-from eventvec.predicting.predictor_files import load_predictor, save_predictor
 from eventvec.runs import Run
-from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular
-from eventvec.tables.times import Duration, Instant
+from eventvec.tables.times import Instant
 
 
-class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class EventClassifier(ClassifierMixin, EventEstimator):  # type: ignore[misc]
     """A classifier of event histories: events and labels in, calibrated probabilities out.
 
     It trains no network unless asked. Families of features of the histories (hand-crafted ones, codes, convolutions,
@@ -90,69 +73,7 @@ class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ['card', 'no', 'yes']
     """
 
-    def __init__(
-        self,
-        key: str | None = None,
-        time: str | None = None,
-        *,
-        categorical: Sequence[str] | None = None,
-        numeric: Sequence[str] | None = None,
-        reading: Mapping[str, Any] | None = None,
-        vector: Run | None = None,
-        network: bool = False,
-        budget: float | None = None,
-        most_values: int = MOST_VALUES,
-        random_state: int = 0,
-        progress: bool = True,
-    ) -> None:
-        self.key, self.time, self.categorical, self.numeric = key, time, categorical, numeric
-        self.reading, self.vector, self.network = reading, vector, network
-        self.budget, self.most_values = budget, most_values
-        self.random_state, self.progress = random_state, progress
-
-    def fit(
-        self,
-        events: Dataset | Tabular,
-        labels: Any,
-        label: str | None = None,
-        *,
-        label_time: str | None = None,
-        inclusive: bool = False,
-        static: Tabular | None = None,
-        weight: Any = None,
-        earlier_labels: Duration | Literal["none"] | None = None,
-        features: Mapping[str, Tabular] | None = None,
-    ) -> EventClassifier:
-        """Learn to predict a label, and return the classifier.
-
-        Args:
-            events: A frame, a path, or a `Dataset`, whose static columns are features too.
-            labels: A table with the key and the label, once or at several times for each entity; or for a `Dataset`,
-                one label for each of `data.keys`.
-            label: The column to predict.
-            label_time: The column with the time of each label, as for `LabelTime`.
-            inclusive: Whether events at the very time of a label are read too.
-            static: A table with the key and columns about the entity, such as its age.
-            weight: The column of the table of labels with the weight of each; with an array of labels, the weights.
-            earlier_labels: The length of time after which a label is known, such as `30d`: the entity's own labels that
-                were known by the time of a row are features then, and predictions need the labels that are known. By
-                default, those of `future_labels` are features too, computed from the events by their rule, in
-                predictions as well; `none` declines that.
-            features: Tables of further features by name, each with the key and one row per entity, or one for each of
-                its times. Predictions need them too.
-
-        Raises:
-            ConfigError: If `key` or `time` is not given for a table, several labels are given, the label is a column of
-                the events or of `static`, or an option is out of range.
-            DataError: If the events, labels or features cannot be used, or there is one class only.
-        """
-        asked = Learning(
-            label, False, LabelTime(label_time, inclusive), static, weight, earlier_labels, features or {}, self.vector,
-            self.network,
-        )  # fmt: skip
-        learn_in_place(self, events, labels, asked)
-        self.classes_ = np.array(self.predictor_.target.classes)
-        return self
+    _numeric = False
 
     def predict_proba(
         self,
@@ -186,11 +107,10 @@ class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             ConfigError: If options contradict one another, or a class is called like the key.
             DataError: If the events lack a column or cannot be used, or a table is missing that the model reads.
         """
-        check_is_fitted(self, "predictor_")
-        probabilities, rows = predictions_of(self, events, cutoffs, cutoff_column, until, static, labels, features)
+        probabilities, rows = self._predicted(events, cutoffs, cutoff_column, until, static, labels, features)
         if isinstance(events, Dataset):
             return probabilities
-        return predicted_frame(events, rows, class_names(self.predictor_), list(probabilities.T))
+        return predicted_frame(events, rows, self.predictor_.class_names, list(probabilities.T))
 
     def predict(
         self,
@@ -211,54 +131,16 @@ class EventClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             A frame of the library of the events with the key, the time of `cutoffs`, and `prediction`; `(n,)` classes
             for a `Dataset`.
         """
-        check_is_fitted(self, "predictor_")
-        probabilities, rows = predictions_of(self, events, cutoffs, cutoff_column, until, static, labels, features)
+        probabilities, rows = self._predicted(events, cutoffs, cutoff_column, until, static, labels, features)
         likeliest = self.classes_[probabilities.argmax(1)]
         return likeliest if isinstance(events, Dataset) else predicted_frame(events, rows, ["prediction"], [likeliest])
 
-    def explain(self) -> Answer:
-        """Return what the model is worth on rows that chose nothing, its models, and what their trees rest on."""
-        check_is_fitted(self, "predictor_")
-        return explained(self.predictor_)
-
-    def save(self, path: os.PathLike[str] | str) -> None:
-        """Write the model to a new folder, whole or not at all; `EventClassifier.load` reads it.
-
-        Raises:
-            CheckpointError: If the folder holds files already, or lies in a run folder.
-        """
-        check_is_fitted(self, "predictor_")
-        save_predictor(self.predictor_, arguments_of(self), os.fspath(path))
-
-    @classmethod
-    def load(cls, path: os.PathLike[str] | str) -> EventClassifier:
-        """Return a classifier from a folder that `save` wrote; nothing in it is executed.
-
-        Raises:
-            CheckpointError: If the folder holds no classifier, a file is damaged, or a newer eventvec wrote it.
-        """
-        predictor, given = load_predictor(os.fspath(path))
-        if predictor.target.task == "numeric":
-            raise CheckpointError(f"{os.fspath(path)} holds a regressor; load it: ev.EventRegressor.load(path)")
-        model = cls(**given, vector=predictor.vector)
-        model.predictor_, model.notes_ = predictor, predictor.notes
-        model.classes_ = np.array(predictor.target.classes)
-        return model
-
-    def __str__(self) -> str:
-        return described(self)
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        return shown_in_notebooks(self) or dict(super()._repr_mimebundle_(**options))
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "predictor_")
-
-    def __sklearn_tags__(self) -> Any:
-        return tags_of_events(super().__sklearn_tags__())
+    def _hold(self, predictor: Predictor) -> None:
+        super()._hold(predictor)
+        self.classes_ = np.array(predictor.target.classes)
 
 
-class EventRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class EventRegressor(RegressorMixin, EventEstimator):  # type: ignore[misc]
     """A regressor of event histories: events and numbers in, predicted numbers out.
 
     It is the same as `EventClassifier`, for numbers.
@@ -293,6 +175,8 @@ class EventRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ['card', 'prediction']
     """
 
+    _numeric = True
+
     def __init__(
         self,
         key: str | None = None,
@@ -309,36 +193,11 @@ class EventRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         random_state: int = 0,
         progress: bool = True,
     ) -> None:
-        self.key, self.time, self.categorical, self.numeric = key, time, categorical, numeric
-        self.reading, self.vector, self.network = reading, vector, network
-        self.budget, self.most_values, self.metric = budget, most_values, metric
-        self.random_state, self.progress = random_state, progress
-
-    def fit(
-        self,
-        events: Dataset | Tabular,
-        labels: Any,
-        label: str | None = None,
-        *,
-        label_time: str | None = None,
-        inclusive: bool = False,
-        static: Tabular | None = None,
-        weight: Any = None,
-        earlier_labels: Duration | Literal["none"] | None = None,
-        features: Mapping[str, Tabular] | None = None,
-    ) -> EventRegressor:
-        """Learn to predict a number, and return the regressor; the arguments are those of `EventClassifier.fit`.
-
-        Raises:
-            ConfigError: As for `EventClassifier.fit`.
-            DataError: As for `EventClassifier.fit`, or if the label is text.
-        """
-        asked = Learning(
-            label, True, LabelTime(label_time, inclusive), static, weight, earlier_labels, features or {}, self.vector,
-            self.network,
+        super().__init__(
+            key, time, categorical=categorical, numeric=numeric, reading=reading, vector=vector, network=network,
+            budget=budget, most_values=most_values, random_state=random_state, progress=progress,
         )  # fmt: skip
-        learn_in_place(self, events, labels, asked)
-        return self
+        self.metric = metric
 
     def predict(
         self,
@@ -357,46 +216,5 @@ class EventRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             A frame of the library of the events with the key, the time of `cutoffs`, and `prediction`; `(n,)` numbers
             for a `Dataset`.
         """
-        check_is_fitted(self, "predictor_")
-        values, rows = predictions_of(self, events, cutoffs, cutoff_column, until, static, labels, features)
+        values, rows = self._predicted(events, cutoffs, cutoff_column, until, static, labels, features)
         return values if isinstance(events, Dataset) else predicted_frame(events, rows, ["prediction"], [values])
-
-    def explain(self) -> Answer:
-        """Return what the model is worth on rows that chose nothing, its models, and what their trees rest on."""
-        check_is_fitted(self, "predictor_")
-        return explained(self.predictor_)
-
-    def save(self, path: os.PathLike[str] | str) -> None:
-        """Write the model to a new folder, whole or not at all; `EventRegressor.load` reads it.
-
-        Raises:
-            CheckpointError: If the folder holds files already, or lies in a run folder.
-        """
-        check_is_fitted(self, "predictor_")
-        save_predictor(self.predictor_, arguments_of(self), os.fspath(path))
-
-    @classmethod
-    def load(cls, path: os.PathLike[str] | str) -> EventRegressor:
-        """Return a regressor from a folder that `save` wrote; nothing in it is executed.
-
-        Raises:
-            CheckpointError: If the folder holds no regressor, a file is damaged, or a newer eventvec wrote it.
-        """
-        predictor, given = load_predictor(os.fspath(path))
-        if predictor.target.task != "numeric":
-            raise CheckpointError(f"{os.fspath(path)} holds a classifier; load it: ev.EventClassifier.load(path)")
-        model = cls(**given, vector=predictor.vector)
-        model.predictor_, model.notes_ = predictor, predictor.notes
-        return model
-
-    def __str__(self) -> str:
-        return described(self)
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        return shown_in_notebooks(self) or dict(super()._repr_mimebundle_(**options))
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "predictor_")
-
-    def __sklearn_tags__(self) -> Any:
-        return tags_of_events(super().__sklearn_tags__())

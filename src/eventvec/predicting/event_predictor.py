@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 
 from eventvec.evaluation.fitted import Given, Trees
@@ -97,6 +98,11 @@ class Predictor:
     inclusive: bool = False
     vector: Run | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def class_names(self) -> list[str]:
+        """The classes as text, in the order of the probabilities."""
+        return [str(name) for name in pa.array(self.target.classes).cast(pa.string()).to_pylist()]
 
     def predict(self, rows: Rows) -> Array:
         """Return `(n, classes)` probabilities, or `(n,)` numbers."""

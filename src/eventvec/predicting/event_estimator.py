@@ -1,0 +1,253 @@
+"""What `EventClassifier` and `EventRegressor` share: how they learn, read, predict, and are saved and shown."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, Self
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from eventvec.answers import Answer
+from eventvec.dataset import Dataset
+from eventvec.errors import CheckpointError, ConfigError, nearest, shown
+from eventvec.options import above_zero, at_least, check_seed, option_types
+from eventvec.predicting.event_predictor import Effort, Predictor, learn
+from eventvec.predicting.families import Rows
+from eventvec.predicting.fine_tuned import Events
+from eventvec.predicting.frames import frame_of, library_of
+from eventvec.predicting.labelled_rows import Learned, Learning, of_array, of_table
+from eventvec.predicting.predictor_answer import explained
+from eventvec.predicting.predictor_files import load_predictor, save_predictor
+from eventvec.predicting.rows_to_predict import Asked, identifying, rows_to_predict
+from eventvec.runs import Run
+from eventvec.sequences import Array
+from eventvec.tables import read
+from eventvec.tables.read_options import LabelTime, TableFormat
+from eventvec.tables.sources import Tabular, kept
+from eventvec.tables.times import Duration, Instant
+from eventvec.training.progress_bars import bar
+
+SEED_BITS = 31
+"""The size of seeds that LightGBM takes."""
+METRICS_OF_NUMBERS = ("r2", "mae")
+MOST_VALUES = 100_000_000
+"""The largest number of rows times features on which boosted trees are trained; about five minutes on two cores."""
+
+
+class EventEstimator(BaseEstimator):  # type: ignore[misc]
+    """An estimator of scikit-learn that learns a label from events."""
+
+    _numeric: bool
+    """Whether it predicts numbers, and not classes."""
+    metric = "r2"
+    """The score of numbers that counts."""
+    predictor_: Predictor
+
+    def __init__(
+        self,
+        key: str | None = None,
+        time: str | None = None,
+        *,
+        categorical: Sequence[str] | None = None,
+        numeric: Sequence[str] | None = None,
+        reading: Mapping[str, Any] | None = None,
+        vector: Run | None = None,
+        network: bool = False,
+        budget: float | None = None,
+        most_values: int = MOST_VALUES,
+        random_state: int = 0,
+        progress: bool = True,
+    ) -> None:
+        self.key, self.time, self.categorical, self.numeric = key, time, categorical, numeric
+        self.reading, self.vector, self.network = reading, vector, network
+        self.budget, self.most_values = budget, most_values
+        self.random_state, self.progress = random_state, progress
+
+    def fit(
+        self,
+        events: Dataset | Tabular,
+        labels: Any,
+        label: str | None = None,
+        *,
+        label_time: str | None = None,
+        inclusive: bool = False,
+        static: Tabular | None = None,
+        weight: Any = None,
+        earlier_labels: Duration | Literal["none"] | None = None,
+        features: Mapping[str, Tabular] | None = None,
+    ) -> Self:
+        """Learn to predict a label, and return the estimator.
+
+        Args:
+            events: A frame, a path, or a `Dataset`, whose static columns are features too.
+            labels: A table with the key and the label, once or at several times for each entity; or for a `Dataset`,
+                one label for each of `data.keys`.
+            label: The column to predict.
+            label_time: The column with the time of each label, as for `LabelTime`.
+            inclusive: Whether events at the very time of a label are read too.
+            static: A table with the key and columns about the entity, such as its age.
+            weight: The column of the table of labels with the weight of each; with an array of labels, the weights.
+            earlier_labels: The length of time after which a label is known, such as `30d`: the entity's own labels that
+                were known by the time of a row are features then, and predictions need the labels that are known. By
+                default, those of `future_labels` are features too, computed from the events by their rule, in
+                predictions as well; `none` declines that.
+            features: Tables of further features by name, each with the key and one row per entity, or one for each of
+                its times. Predictions need them too.
+
+        Raises:
+            ConfigError: If `key` or `time` is not given for a table, several labels are given, the label is a column of
+                the events or of `static`, or an option is out of range.
+            DataError: If the events, labels or features cannot be used, or there is one class only.
+        """
+        asked = Learning(
+            label, self._numeric, LabelTime(label_time, inclusive), static, weight, earlier_labels, features or {},
+            self.vector, self.network,
+        )  # fmt: skip
+        deadline = self._checked()
+        learned = self._learned(events, labels, asked)
+        with bar("training", self.progress) as tick:
+            metric = "mae" if self.metric == "mae" else None
+            predictor = learn(learned.lesson, Effort(self.random_state, metric, self.most_values, deadline, tick))
+        notes = (*learned.notes, *predictor.notes)
+        predictor = replace(predictor, label_time=learned.label_time, inclusive=inclusive)
+        self._hold(replace(predictor, vector=self.vector, notes=notes))
+        return self
+
+    def _checked(self) -> float | None:
+        """Check the options, and return the `time.monotonic` until which training should end, if it has an end."""
+        if self.budget is not None:
+            above_zero("budget", self.budget)
+        at_least("most_values", self.most_values, 1)
+        if self.metric not in METRICS_OF_NUMBERS:
+            raise ConfigError(f"metric {shown(self.metric)} is not known; {nearest(self.metric, METRICS_OF_NUMBERS)}")
+        check_seed("random_state", self.random_state, SEED_BITS)
+        if self.vector is not None and not isinstance(self.vector, Run):
+            raise ConfigError(f"vector must be a Run, got {type(self.vector).__name__}; load it: ev.load(path)")
+        return None if self.budget is None else time.monotonic() + self.budget
+
+    def _learned(self, events: Dataset | Tabular, labels: Any, asked: Learning) -> Learned:
+        """Return what is learned from."""
+        data = events if isinstance(events, Dataset) else None
+        if asked.label is not None:
+            source = events if data is not None else kept(events)  # which may be read twice
+            with bar("reading", self.progress):
+                return of_table(data, lambda **cuts: self._read(source, cuts), labels, asked)
+        if data is None:
+            raise ConfigError("name the column of the table of labels to predict: fit(events, labels, 'churn')")
+        return of_array(data, labels, asked)
+
+    def _read(self, events: Any, cuts: Mapping[str, Any]) -> Dataset:
+        """Return the events of a table, cut at times if any are given."""
+        if self.vector is not None:
+            return read(events, schema=self.vector.schema, **self._formats(), **cuts)
+        for name in ("key", "time"):
+            if getattr(self, name) is None:
+                raise ConfigError(f"{name} is not given; name the column: {type(self).__name__}(key=..., time=...)")
+        options = {name: getattr(self, name) for name in ("key", "time", "categorical", "numeric")}
+        options |= self.reading or {}
+        if cuts and options.get("store") is not None:
+            raise ConfigError(
+                "a store holds the events of one reading, and labels with times need two, because vocabularies come "
+                "from earlier events; leave store out, or give data that were read with cutoffs= and store="
+            )
+        return read(events, **{**options, **cuts})
+
+    def _formats(self) -> dict[str, Any]:
+        """Return those options of reading that apply to later tables too."""
+        names = option_types(TableFormat)
+        return {name: value for name, value in (self.reading or {}).items() if name in names}
+
+    def _hold(self, predictor: Predictor) -> None:
+        """Set what training learns."""
+        self.predictor_, self.notes_ = predictor, predictor.notes
+
+    def _predicted(
+        self,
+        events: Events,
+        cutoffs: Tabular | None,
+        column: str | None,
+        until: Instant | None,
+        static: Tabular | None,
+        labels: Tabular | None,
+        features: Mapping[str, Tabular] | None,
+    ) -> tuple[Array, Rows]:
+        """Return predictions, and the rows that they are of."""
+        check_is_fitted(self, "predictor_")
+        asked = Asked(cutoffs, column, until, static, labels, features or {})
+        with bar("reading", self.progress):
+            rows = rows_to_predict(self.predictor_, events, asked, self._formats())
+        with bar("predicting", self.progress):
+            return self.predictor_.predict(rows), rows
+
+    def explain(self) -> Answer:
+        """Return what the model is worth on rows that chose nothing, its models, and what their trees rest on."""
+        check_is_fitted(self, "predictor_")
+        return explained(self.predictor_)
+
+    def save(self, path: os.PathLike[str] | str) -> None:
+        """Write the model to a new folder, whole or not at all; `load` reads it.
+
+        Raises:
+            CheckpointError: If the folder holds files already, or lies in a run folder.
+        """
+        check_is_fitted(self, "predictor_")
+        given = {name: value for name, value in self.get_params(deep=False).items() if name != "vector"}
+        for name in ("categorical", "numeric"):
+            given[name] = None if given[name] is None else [str(each) for each in given[name]]
+        given |= {
+            "reading": self._formats() or None,
+            "budget": None if self.budget is None else float(self.budget),
+            "most_values": int(self.most_values),
+            "random_state": int(self.random_state),
+        }
+        save_predictor(self.predictor_, given, os.fspath(path))
+
+    @classmethod
+    def load(cls, path: os.PathLike[str] | str) -> Self:
+        """Return an estimator from a folder that `save` wrote; nothing in it is executed.
+
+        Raises:
+            CheckpointError: If the folder holds no such estimator, a file is damaged, or a newer eventvec wrote it.
+        """
+        predictor, given = load_predictor(os.fspath(path))
+        if (predictor.target.task == "numeric") != cls._numeric:
+            kind, name = ("classifier", "EventClassifier") if cls._numeric else ("regressor", "EventRegressor")
+            raise CheckpointError(f"{os.fspath(path)} holds a {kind}; load it: ev.{name}.load(path)")
+        model = cls(**given, vector=predictor.vector)
+        model._hold(predictor)
+        return model
+
+    def __str__(self) -> str:
+        return repr(self.explain()) if self.__sklearn_is_fitted__() else repr(self)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        if not self.__sklearn_is_fitted__():
+            return dict(super()._repr_mimebundle_(**options))  # scikit-learn's diagram
+        answer = self.explain()
+        return {"text/plain": repr(answer), "text/html": answer._repr_html_()}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "predictor_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False  # events are no array of two dimensions
+        tags.no_validation = True  # eventvec checks events itself
+        return tags
+
+
+def predicted_frame(events: Any, rows: Rows, names: Sequence[str], values: Sequence[Array]) -> Any:
+    """Return predictions as a frame of the library of the events, with the key and the time of each row."""
+    columns = identifying(rows)
+    for name in columns:
+        if name in names:
+            raise ConfigError(
+                f"the column {shown(name)} is called like a column of the predictions; give it another name, the key "
+                'by reading={"key_as": "entity"}'
+            )
+    (key, keys), *times = columns.items()
+    return frame_of(library_of(events), key, keys, [*dict(times), *names], [*dict(times).values(), *values])
