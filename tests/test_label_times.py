@@ -234,8 +234,8 @@ def test_numbers_are_never_guessed_to_be_times() -> None:
     data = run().read(events())
     for name in ("at", "known"):
         z = run().embed(data)
-        evaluation = ev.evaluate(z, None, table(**{name: pl.lit(1_717_200_000)}), "y", **MODELS)
-        assert any(note.startswith("The labels have no time") for note in evaluation.notes)
+        with pytest.raises(DataError, match=f"'{name}' holds numbers, which are never taken as dates"):
+            ev.evaluate(z, None, table(**{name: pl.lit(1_717_200_000)}), "y", **MODELS)
     whole = pl.DataFrame({"card": [1, 1, 2, 2] * 20, "day": range(80), "paid": [0.5, 1.0, 2.0, 3.0] * 20})
     whole = whole.with_columns(card=pl.col("day") // 4)
     numbers = ev.read(whole, key="card", time="day", numeric=["paid"])
@@ -421,6 +421,11 @@ UNREADABLE: dict[str, tuple[list[Any], str]] = {
     "dotted": (["01.06.2024", "01.07.2024"], "'month' is text such as '01.06.2024', not ISO 8601, and looks like"),
     "months": (["2024-06", "2024-07"], "'month' is text such as '2024-06', not ISO 8601, and looks like months (Y"),
     "whole": ([202406, 202407], "'month' holds numbers, which are never taken as dates, although those such as 202406"),
+    "days": ([20240601, 20240701], "'month' holds numbers, which are never taken as dates, although"),
+    "epoch": ([1717200000, 1719792000], "'month' holds numbers, which are never taken as dates, although"),
+    "day first": (["13/06/2024", "1/7/2024"], "'month' is text such as '13/06/2024', not ISO 8601, and looks like"),
+    "names": (["13 June 2024", "Jul 2, 2024"], "'month' is text such as '13 June 2024', not ISO 8601, and looks like"),
+    "quarters": (["2024Q2", "2024Q3"], "'month' is text such as '2024Q2', not ISO 8601, and looks like quarters"),
     "words": (["June of Ann", "July of Ann"], "'month' is text, not ISO 8601"),
 }  # fmt: skip
 """Months that are no times, and what is said of them; words that may be a key are not shown."""
@@ -431,8 +436,10 @@ def unreadable(form: str) -> tuple[pl.DataFrame, str]:
     months, reason = UNREADABLE[form]
     no_time = labels().drop("known")
     panel = pl.concat([no_time.with_columns(month=pl.lit(month)) for month in months])
-    message = rf"'card' has several rows for 240 keys, and no column of times was found \({re.escape(reason)}"
-    return panel, f"{message}.*: name one"
+    if form == "words":
+        message = rf"'card' has several rows for 240 keys, and no column of times was found \({re.escape(reason)}"
+        return panel, f"{message}.*: name one"
+    return panel, f"{re.escape(reason)}.*; convert it to dates and name it, label_time=.*label_time='none'"
 
 
 @pytest.mark.parametrize("form", UNREADABLE)
@@ -463,6 +470,19 @@ def test_a_panel_whose_times_cannot_be_read_is_refused_by_every_call(tmp_path: P
                 call(given)
 
 
+@pytest.mark.parametrize("form", [form for form in UNREADABLE if form != "words"])
+def test_labels_with_one_row_per_key_whose_times_cannot_be_read_are_refused(form: str) -> None:
+    panel, message = unreadable(form)
+    with pytest.raises(DataError, match=message):
+        ev.evaluate(run().embed(events()), None, panel[:N], "y", **MODELS)
+
+
+@pytest.mark.parametrize("values", [[1, 2024], [0.5, 20240601.5], ["3.10", "4.5"], ["A-1", "B-2"], [10**9, 10**10]])
+def test_other_columns_look_like_no_time(values: list[Any]) -> None:
+    given = labels().drop("known").with_columns(other=pl.Series(values * (N // 2)))
+    assert untimed(None) in ev.evaluate(run().embed(events()), None, given, "y", **MODELS).notes
+
+
 def test_equal_rows_of_a_key_are_merged_and_rows_that_differ_anywhere_are_not() -> None:
     z, once = run().embed(events()), labels().drop("known").with_columns(wave=pl.lit(1))
     merged = ev.evaluate(z, None, pl.concat([once, once[:5]]), "y", **MODELS)
@@ -474,11 +494,8 @@ def test_equal_rows_of_a_key_are_merged_and_rows_that_differ_anywhere_are_not() 
 
 
 def test_the_verdict_says_that_labels_have_no_time_and_the_notes_why_no_column_is_one() -> None:
-    known = pl.col("known").dt.strftime("%Y-%m")
-    given = labels().select("card", "y", month=known, sector=pl.lit("a"))
-    tried = (
-        "No column of the labels was taken as their time: 'month' is text such as '2024-06', not ISO 8601, and looks"
-    )
+    given = labels().select("card", "y", month=pl.lit("spring"), sector=pl.lit("a"))
+    tried = "No column of the labels was taken as their time: 'month' is text, not ISO 8601"
     model = ev.EventClassifier("card", "at", budget=0.1, progress=False).fit(events(), given, "y")
     answers = [
         model.explain(),

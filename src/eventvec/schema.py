@@ -36,6 +36,7 @@ RESERVED = ("time", "gap", "segment", KNOWN)
 """Column names that have a fixed meaning in `Sequences`."""
 
 TimeKind = Literal["timestamp", "date", "integer", "float"]
+TimeUnit = Literal["year", "quarter", "month", "week", "day", "hour", "minute", "second"]
 Ties = Literal["file", "canonical"]
 
 
@@ -156,6 +157,8 @@ class Schema:
         order: The column that orders an entity's events at one time, if there is one.
         known_at: The column of the table with the time at which each event became known, if there is one; cuts at a
             time go by it, and encoders do not read it.
+        time_unit: The unit of the calendar of which all times of events, or those of `known_at`, are beginnings; None
+            if there is none. An event of a day may be of any time of it, so a cut reads it from the next day on.
         ties: The order of an entity's events at one time, where no column decides: that of the rows in the table, or
             `canonical`, by the values of the schema's columns.
         explode: The list columns of the table whose elements are one event each.
@@ -183,6 +186,7 @@ class Schema:
     bags: tuple[Categorical, ...] = ()
     texts: tuple[Text, ...] = ()
     known_at: str | None = None
+    time_unit: TimeUnit | None = None
 
     @property
     def clock(self) -> bool:

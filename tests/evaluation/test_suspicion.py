@@ -21,7 +21,7 @@ from eventvec.schema import Categorical, Numeric, Schema
 
 N, DAYS = 120, 10
 MODELS: dict[str, Any] = {"models": ["logistic_regression"], "folds": 3}
-CHECKS = "check whether events at or after the label's time are read, whether a column of the events copies the label"
+CHECKS = "check whether events at or after the label's time are read, whether a column copies the label"
 
 
 # Single features, against slow loops

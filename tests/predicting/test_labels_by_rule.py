@@ -184,7 +184,7 @@ def test_blocks_of_entities_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("label", LABELS)
 def test_clocks_that_are_set_back_hide_no_label(label: str) -> None:
     """An hour after snapshots is in the hour that comes twice, so horizons of days end in another order than theirs."""
-    at = [datetime(2024, 10, 26) + timedelta(hours=7 * hour) for hour in range(160)]
+    at = [datetime(2024, 10, 26, 0, 0, 30) + timedelta(hours=7 * hour) for hour in range(160)]
     events = pl.DataFrame({"card": 1, "at": at, "shop": "tea", "paid": 1.0})
     options: dict[str, Any] = {"every": "10m", "horizon": "30d", "gap": "1h", "label": label, "zone": "Europe/Berlin"}
     ends = [datetime(2024, 11, 25, 23, 50) + timedelta(minutes=5 * i) for i in range(40)]

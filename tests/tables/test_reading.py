@@ -268,7 +268,9 @@ def test_a_cut_keeps_earlier_events_and_every_entity():
     ],
 )  # fmt: skip
 def test_a_cut_accepts_a_time_in_any_form(time: Any, events: int):
-    table = pl.DataFrame({"k": [1, 1, 1], "t": [datetime(1970, 1, day) for day in (1, 2, 3)]})
+    table = pl.DataFrame(
+        {"k": [1, 1, 1], "t": [datetime(1970, 1, 1, 0, 0, 0, 1), datetime(1970, 1, 2), datetime(1970, 1, 3)]}
+    )
     assert until(read(table, key="k", time="t", numeric=[]), time).sequences.total == events
 
 

@@ -231,7 +231,9 @@ def _of_labels(request: _Request, timed: TimedLabels, label: str) -> Answer:
     rows = joined.positions[places]
     result = (_score if request.place is None else _prediction)(request, labelled, rows, groups, model)
     inclusive = bool(data.origin.options.get("inclusive"))
-    read = untimed(chosen.label_time) if timed.time is None else f"{read_before(timed.time, inclusive, data.schema)}."
+    read = untimed(chosen.label_time)
+    if timed.time is not None and joined.times is not None:
+        read = f"{read_before(timed.time, inclusive, data.schema, joined.times.to_numpy())}."
     known = timed.time is None and (data.moments is not None or data.origin.until is not None)
     return replace(result, notes=(*joined.notes, *(() if known else (read, *timed.notes)), *notes, *result.notes))
 

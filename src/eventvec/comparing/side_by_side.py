@@ -27,7 +27,7 @@ from eventvec.files import path_only, write_text
 from eventvec.options import accepts, gather_all
 from eventvec.runs import Run, load
 from eventvec.runs.run_files import read_info
-from eventvec.tables.label_times import labelled_histories, untimed
+from eventvec.tables.label_times import doubts, labelled_histories
 from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular, kept
 from eventvec.training import fit
@@ -166,8 +166,7 @@ def _compared(
     tick = ticker(progress, STEPS * len(arms), total, "scoring")
     evaluation, notes = _scored(vectors, histories[0], labels, label, progress=tick, **scoring)
     notes = tuple(dict.fromkeys([*(note for each in histories for note in each.notes), *notes]))
-    doubts = [*_unfair(vectors), *([untimed(None)] if untimed(None) in notes else [])]
-    return answer(evaluation, costs, failed, in_words, notes, doubts)
+    return answer(evaluation, costs, failed, in_words, notes, [*_unfair(vectors), *doubts(notes)])
 
 
 def _unfair(vectors: Mapping[str, tables.Embeddings]) -> list[str]:

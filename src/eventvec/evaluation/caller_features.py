@@ -18,7 +18,7 @@ from eventvec.tables.sources import Tabular
 def caller_features(
     name: str, table: Tabular, z: Keyed, key: str | None, moments: pl.Series | None
 ) -> tuple[Array, list[str]]:
-    """Return `(n, d)` features of the caller, in the order of the rows, and a text for each.
+    """Return `(n, d)` features of the caller, in the order of the rows, and the column of each.
 
     A table with the column of times has features as of each time of an entity, and is joined by key and time.
     """
@@ -51,4 +51,4 @@ def caller_features(
     if absent := int((rows < 0).sum()):
         raise DataError(f"{absent:,} of {len(z):,} labelled entities have no row in {where}; every one needs a row")
     values: Array = frame.select(columns).cast(pl.Float64).to_numpy()[rows]
-    return values, [f"{shown(column)} of {shown(name)}" for column in columns]
+    return values, columns

@@ -16,7 +16,7 @@ from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables import times
 from eventvec.tables.coding import factorize
-from eventvec.tables.cutoffs import ends
+from eventvec.tables.cutoffs import next_times
 from eventvec.tables.keys import align
 from eventvec.tables.label_times import TimedLabels
 
@@ -90,11 +90,12 @@ def earlier_labels(
         inclusive: Whether what becomes known at the very time of a row is read.
     """
     rows = pl.DataFrame(
-        {"entity": entities.astype(np.int64), "moment": moments, "end": ends(moments, inclusive)}
+        {"entity": entities.astype(np.int64), "moment": moments, "end": next_times(moments) if inclusive else moments}
     ).with_row_index("row")
     labels = labels.filter(~missing_labels(labels["value"])).unique()
     labels = labels.filter(~labels.select("entity", "time").is_duplicated())
-    known = np.maximum(labels["known"].to_numpy(), ends(labels["time"].to_numpy(), inclusive))
+    time = labels["time"].to_numpy()
+    known = np.maximum(labels["known"].to_numpy(), next_times(time) if inclusive else time)
     values = plain_values(labels["value"])
     columns = [values == each for each in _columns(target).values()] if target.classes else [values]
     numbers = [pl.Series(str(i), column, pl.Float64) for i, column in enumerate(columns)]

@@ -6,14 +6,15 @@ import os
 import shlex
 from typing import Any
 
+import numpy as np
+
 from eventvec.dataset import Dataset, repeated
 from eventvec.errors import DataError, printable, shown
 from eventvec.evaluation.joined_labels import rows_among
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings
 from eventvec.tables.addresses import public_name
-from eventvec.tables.cutoffs import cut_before
-from eventvec.tables.cutoffs import ends as last_read
+from eventvec.tables.cutoffs import cut_before, ends
 from eventvec.tables.label_times import NAME_IT, TimedLabels
 from eventvec.tables.sources import Tabular
 
@@ -31,7 +32,7 @@ def refuse_later_events(z: Embeddings, limit: Any, when: str, remedy: str, inclu
         remedy: What to do about it.
         inclusive: Whether events at that very time may be read.
     """
-    later = z.last_time > limit if inclusive else z.last_time >= limit
+    later = z.last_time >= ends(z.schema, np.atleast_1d(limit), inclusive)
     if count := int(((z.events > 0) & later).sum()):
         after, known = "after" if inclusive else "at or after", "known " if z.schema.known_at else ""
         raise DataError(
@@ -75,7 +76,7 @@ def same_events(data: Dataset, z: Embeddings, cutoffs: Array | None = None) -> D
             )
         data = data[positions]
     if cutoffs is not None:
-        data = cut_before(data, last_read(cutoffs, read_inclusively(z)))
+        data = cut_before(data, ends(data.schema, cutoffs, read_inclusively(z)))
     if changed := int((data.sequences.lengths.cpu().numpy() != z.events).sum()):
         raise DataError(
             f"{changed:,} of {len(z):,} entities have another number of events in the data than were embedded; "

@@ -41,11 +41,13 @@ from eventvec.tables.keys import texts
 from eventvec.tables.label_times import (
     TimedLabels,
     after_the_last_event,
+    doubts,
     fitted_later,
     read_before,
     read_labels,
     time_of_cutoffs,
     untimed,
+    without_times,
 )
 from eventvec.tables.sources import Tabular, columns_of, kept
 
@@ -161,13 +163,16 @@ def evaluate(
         if name in sets or name in MADE or is_part(name):
             raise ConfigError(f"features may not be called {name!r}, which evaluate computes itself; rename them")
         of_rows = None if moments is None else pl.Series(str(timed.time), moments)
-        sets[name], texts_of[name] = caller_features(name, table, labelled, chosen.key, of_rows)
+        if moments is not None and timed.time not in columns_of(table):
+            feature_notes += (without_times(f"The table of features {shown(name)} has"),)
+        sets[name], of_set = caller_features(name, table, labelled, chosen.key, of_rows)
+        texts_of[name] = [f"{shown(column)} of {shown(name)}" for column in of_set]
     run = z.metadata.get("run")
 
     def described(answer: Answer) -> Answer:
         """Return the answer with the notes about what was joined, and the id of the run."""
-        if untimed(None) in notes and not answer.verdict[0].startswith(OPENING):  # it weighs more than another warning
-            answer = replace(answer, verdict=(*answer.verdict[:4], untimed(None)))
+        if (about := doubts(notes)) and not answer.verdict[0].startswith(OPENING):  # they weigh more than others
+            answer = replace(answer, verdict=(*answer.verdict[: 5 - len(about)], *about))
         return replace(answer, notes=(*notes, *answer.notes, *feature_notes), facts={**answer.facts, "run": run})
 
     try:
@@ -205,7 +210,7 @@ def _refuse_leaks(
     if moments is not None:
         where = f"the time in {shown(str(timed.time))}"
         refuse_later_events(z, moments, where, with_cutoffs(z, timed, labels), inclusive)
-        return (f"{read_before(str(timed.time), inclusive, z.schema)}.", *timed.notes)
+        return (f"{read_before(str(timed.time), inclusive, z.schema, moments)}.", *timed.notes)
     is_cut = z.moments is not None or options.until is not None or z.metadata.get("until") is not None
     return () if is_cut else (untimed(options.label_time), *timed.notes)
 

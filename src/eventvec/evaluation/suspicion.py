@@ -30,14 +30,19 @@ def suspicion(evaluation: Evaluation) -> str:
     Of several classes the accuracy and the macro-F1 must both be that high, because one frequent class gives a high
     accuracy.
     """
-    reasons = [reason for reason in (_highest_score(evaluation), evaluation.strongest) if reason]
+    is_earlier = any(result.features == EARLIER for result in evaluation.results)
+    return doubt([_highest_score(evaluation), evaluation.strongest], is_earlier)
+
+
+def doubt(reasons: Sequence[str], earlier_labels: bool) -> str:
+    """Return the sentence about a result that is too good to be true, for some reasons; empty if all are empty."""
+    reasons = [reason for reason in reasons if reason]
     if not reasons:
         return ""
-    is_earlier = any(result.features == EARLIER for result in evaluation.results)
-    delay = "whether earlier labels were known after their delay, " if is_earlier else ""
+    delay = "whether earlier labels were known after their delay, " if earlier_labels else ""
     return (
         f"{OPENING}{', and '.join(reasons)}; check whether events at or after the label's time are read, {delay}"
-        "whether a column of the events copies the label, and whether rows repeat."
+        "whether a column copies the label, and whether rows repeat."
     )
 
 

@@ -21,12 +21,14 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from eventvec.errors import shown
 from eventvec.evaluation.fitted import Given, Trees
 from eventvec.evaluation.learners import COMPONENTS, GIVEN, L1_TREES, LINEAR, TREES, Prepared
-from eventvec.evaluation.metrics import Task
+from eventvec.evaluation.metrics import METRICS, Task
 from eventvec.evaluation.models import Job
 from eventvec.evaluation.parallel import side_by_side
 from eventvec.evaluation.stacking import Cell, Stacked, alone, learners_of, out_of_parts, parts_of, trained
+from eventvec.evaluation.suspicion import SUSPICIOUS, doubt, strongest
 from eventvec.evaluation.task import Target
 from eventvec.predicting.families import (
     EARLIER,
@@ -81,7 +83,7 @@ class Predictor:
         sets: The families of each set of features on which models are trained.
         stack: The models with their weights.
         info: What a run folder says beside these: `id`, `seed`, `fingerprint`, `versions`, counts, `metric`, the
-            `scores` of `held_out_scores`, None if there were too few rows, and `gains`.
+            `scores` of `held_out_scores`, None if there were too few rows, `gains`, and the `doubt` of `suspicion`.
         label_time: The column with the times of the labels; None if they had none.
         inclusive: Whether events at the very time of a label were read.
         vector: The run whose vectors are a family.
@@ -167,6 +169,7 @@ def learn(lesson: Lesson, effort: Effort) -> Predictor:
         num_threads=1, weights=lesson.weights, groups=lesson.entities,
     )  # fmt: skip
     families, blocks, skipped = _fitted(lesson, effort)
+    copied = _strongest(lesson, blocks)
     sets, prior = learned_sets(list(families), target.task, effort.metric)
     parts = parts_of(job)
     columns, jobs = dict[str, list[str]](), dict[str, Job]()
@@ -192,6 +195,7 @@ def learn(lesson: Lesson, effort: Effort) -> Predictor:
         "versions": versions(), "rows": n,
         "entities": n if lesson.entities is None else len(np.unique(lesson.entities)),
         "metric": effort.metric, "scores": scores, "gains": gains(stack, columns),
+        "doubt": doubt([_too_high(scores, target, effort.metric), copied], EARLIER in families),
     }  # fmt: skip
     static = families.get(STATIC)
     fields = static.fields if isinstance(static, StaticValues) and STATIC in used else ()
@@ -199,6 +203,23 @@ def learn(lesson: Lesson, effort: Effort) -> Predictor:
         replace(lesson.rows.data.schema, static=fields), empty_target(target), {name: families[name] for name in used},
         {name: sets[name] for name, _ in stack.models}, stack, info, notes=tuple(notes),
     )  # fmt: skip
+
+
+def _strongest(lesson: Lesson, blocks: Mapping[str, Block]) -> str:
+    """Return which single feature predicts the label nearly without error; empty if none does."""
+    named = {
+        name: (values, [f"{shown(each) if each else 'one'} ({name})" for each in columns])
+        for name, (values, columns) in blocks.items()
+    }
+    labelled = replace(lesson.target, rows=np.arange(len(lesson.target.y)))
+    return strongest(labelled, lesson.entities, named)
+
+
+def _too_high(scores: HeldOutScores | None, target: Target, metric: str | None) -> str:
+    """Return the score if it is too good to be true; of several classes, one frequent class may give such a score."""
+    if scores is None or metric is not None or target.task == "multiclass" or scores.score.value < SUSPICIOUS:
+        return ""
+    return f"the predictor scores {scores.score.value:.3f} {METRICS[target.task][0]}"
 
 
 def _fitted(lesson: Lesson, effort: Effort) -> tuple[dict[str, Family], dict[str, Block], list[str]]:

@@ -187,10 +187,10 @@ class CallerFeatures:
     @staticmethod
     def of(name: str, rows: Rows, time: str | None) -> CallerFeatures:
         """Return the family of a table, with the means over the rows."""
-        values, texts = _of_caller(name, rows, time)
+        values, columns = _of_caller(name, rows, time)
         present = ~np.isnan(values)
         means = np.where(present, values, 0).sum(0) / np.maximum(present.sum(0), 1)
-        return CallerFeatures(name, tuple(texts), tuple(means.tolist()), time)
+        return CallerFeatures(name, tuple(columns), tuple(means.tolist()), time)
 
     def features(self, rows: Rows) -> Block:
         """Return the features, as `Family` has them."""
@@ -203,21 +203,21 @@ class CallerFeatures:
         if tuple(columns) != self.columns:
             raise DataError(
                 f"the table of features {shown(self.name)} has other columns than in training; it needs "
-                f"{', '.join(self.columns)}, in this order"
+                f"{', '.join(map(shown, self.columns))}, in this order"
             )
-        return filled(values, np.array(self.means)), [""] * 2 * len(columns)
+        return filled(values, np.array(self.means)), columns * 2
 
 
 def _of_caller(name: str, rows: Rows, time: str | None) -> tuple[Array, list[str]]:
-    """Return `(n, d)` numbers of a caller's table, NaN where missing, and the text of each."""
+    """Return `(n, d)` numbers of a caller's table, NaN where missing, and the column of each."""
     moments = None if time is None else pl.Series(time, rows.moments)
-    values, texts = caller_features(name, rows.features[name], rows.data, rows.key, moments)
+    values, columns = caller_features(name, rows.features[name], rows.data, rows.key, moments)
     if (infinite := np.isinf(values)).any():
         raise DataError(
             f"the table of features {shown(name)} has {int(infinite.sum()):,} infinite numbers; accepted: finite or "
             "missing ones"
         )
-    return values, texts
+    return values, columns
 
 
 def filled(values: Array, means: Array) -> Array:

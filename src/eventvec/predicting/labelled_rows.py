@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from eventvec.dataset import Dataset, repeated, storage
 from eventvec.embedding import with_moment
-from eventvec.errors import ConfigError, shown
+from eventvec.errors import ConfigError, listed, shown
 from eventvec.evaluation.inputs import column, positive
 from eventvec.evaluation.joined_labels import join_timed
 from eventvec.evaluation.task import Target, target
@@ -26,6 +26,7 @@ from eventvec.predicting.families import (
     Encoded,
     Family,
     Rows,
+    StaticValues,
     check_name,
     empty_target,
     of_static,
@@ -34,12 +35,13 @@ from eventvec.predicting.frames import with_key
 from eventvec.predicting.labels_by_rule import LabelsByRule, rule_by_default
 from eventvec.predicting.network_family import NetworkLesson
 from eventvec.runs import Run
+from eventvec.runs.label_samples import copied
 from eventvec.sequences import Array
 from eventvec.tables import attach
 from eventvec.tables.coding import factorize
-from eventvec.tables.label_times import TimedLabels, fitted_later, labelled_histories, untimed
+from eventvec.tables.label_times import TimedLabels, fitted_later, labelled_histories, untimed, without_times
 from eventvec.tables.read_options import DECLINED, LabelTime
-from eventvec.tables.sources import Tabular, kept
+from eventvec.tables.sources import Tabular, columns_of, kept
 from eventvec.tables.times import Duration, duration
 
 
@@ -171,7 +173,18 @@ def _learned(
     network = NetworkLesson(data, of_label, weights, asked.vector) if asked.network else None
     extra = _extra(rows, of_label, asked, time, key, rule)
     lesson = Lesson(rows, of_label, data.moments, entities, weights, extra, network)
-    return Learned(lesson, time, data.notes)
+    return Learned(lesson, time, (*data.notes, *_without_times(rows, extra, time)))
+
+
+def _without_times(rows: Rows, extra: Mapping[str, Family], time: str | None) -> Iterator[str]:
+    """Yield a note for each source of features without times, if labels have times."""
+    if time is None:
+        return
+    for name, family in extra.items():
+        if isinstance(family, StaticValues):
+            yield without_times(f"The static columns {listed(shown(each.name) for each in family.fields)} have")
+        elif isinstance(family, CallerFeatures) and time not in columns_of(rows.features[name]):
+            yield without_times(f"The table of features {shown(name)} has")
 
 
 def _target(labels: Array, asked: Learning) -> Target:
@@ -180,6 +193,18 @@ def _target(labels: Array, asked: Learning) -> Target:
         return target(labels, "numeric", name)
     found = target(labels, None, name)
     return target(labels, "multiclass", name) if found.task == "numeric" else found
+
+
+def _refuse_learned(run: Run, keys: pa.Array, of_label: Target) -> None:
+    """Refuse a run that has learned the label, by its name or by its values."""
+    name = of_label.name if of_label.name in run.lineage.labels else None
+    name = name or copied(run.lineage.samples, keys, of_label.y, of_label.task == "numeric")
+    if name is not None:
+        copy = "" if name == of_label.name else f", of which {shown(of_label.name)} is a copy"
+        raise ConfigError(
+            f"the run {run.id} has learned the label {shown(name)}{copy}, and its vectors reveal it for the entities "
+            "of its training; give a run that has not"
+        )
 
 
 def _extra(
@@ -204,11 +229,7 @@ def _extra(
         check_name(name)
         families[name] = CallerFeatures.of(name, rows, time)
     if asked.vector is not None:
-        if asked.label in asked.vector.info["labels"]:
-            raise ConfigError(
-                f"the run {asked.vector.id} has learned the label {shown(asked.label)}, and its vectors reveal it for "
-                "the entities of its training; give a run that has not"
-            )
+        _refuse_learned(asked.vector, rows.data.keys, of_label)
         asked.vector.check_schema(rows.data.schema)
         families[VECTOR] = Encoded(asked.vector.encoder)
     return families

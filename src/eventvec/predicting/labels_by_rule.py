@@ -48,9 +48,11 @@ class LabelsByRule:
     def features(self, rows: Rows) -> Block:
         """Return the features, as `Family` has them; all are 0 for a row without events."""
         data, moments = rows.data, rows.moments
+        if not self.inclusive:
+            moments = ends(data.schema, moments)  # a label is known as soon as the last event of its horizon is read
         width = max(len(self.target.classes), 1) if self.target.task == "multiclass" else 1
         values = np.zeros((len(data), 3 + 2 * width))
-        for part in known_labels(data.sequences, self.rule, ends(moments, self.inclusive)):
+        for part in known_labels(data.sequences, self.rule, ends(data.schema, moments, self.inclusive)):
             labels = pl.DataFrame({"entity": part.of, "time": part.time, "known": part.known, "value": part.values})
             values[part.rows] = earlier_labels(
                 part.histories, moments[part.rows], labels, self.target, data.schema, self.inclusive

@@ -10,7 +10,7 @@ from eventvec.evaluation.metrics import METRIC_NAMES, METRICS
 from eventvec.predicting.event_predictor import Predictor
 from eventvec.predicting.held_out_scores import HeldOutScores
 from eventvec.statistics import Estimate
-from eventvec.tables.label_times import untimed
+from eventvec.tables.label_times import doubts
 
 
 def explained(predictor: Predictor) -> Answer:
@@ -22,8 +22,9 @@ def explained(predictor: Predictor) -> Answer:
         verdict = [f"{name} is predicted by one linear model, because there are too few rows to weigh several."]
     else:
         verdict = _scored(name, METRIC_NAMES[metric], scores, info["rows"])
-    if untimed(None) in predictor.notes:
-        verdict = [*verdict[:4], untimed(None)]
+    verdict = [*([info["doubt"]] if info["doubt"] else []), *verdict]
+    about = doubts(predictor.notes)
+    verdict = [*verdict[: 5 - len(about)], *about]
     models = [
         {"features": features, "model": learner, "weight": round(predictor.stack.weights[features, learner], 3)}
         for features, learner in predictor.stack.models

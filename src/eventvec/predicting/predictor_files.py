@@ -55,6 +55,8 @@ FORMAT, KIND = 1, "predictor"
 INFO, SCHEMA, ARRAYS = "run.json", "schema.json", "arrays.safetensors"
 PARTS, COLUMNS = ("mean", "scale", "weights", "offset"), "columns"
 """The arrays of a linear model, and the array of boosted trees."""
+FACTS = ("id", "seed", "fingerprint", "versions", "rows", "entities")
+"""What `run.json` says of a predictor as of a run."""
 
 
 class _Model(BaseModel, extra="forbid"):
@@ -118,6 +120,7 @@ class _Info(BaseModel, extra="forbid"):
     metric: Literal["mae"] | None
     scores: _Scores | None
     gains: dict[str, float]
+    doubt: str
     given: dict[str, Any]
     notes: list[str]
     files: dict[str, str]
@@ -178,7 +181,7 @@ def _described(predictor: Predictor) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "kind": KIND,
-        **{name: info[name] for name in ("id", "seed", "fingerprint", "versions", "rows", "entities")},
+        **{name: info[name] for name in FACTS},
         "label": target.name,
         "task": target.task,
         "classes": list(target.classes),
@@ -193,6 +196,7 @@ def _described(predictor: Predictor) -> dict[str, Any]:
         "metric": info["metric"],
         "scores": None if scores is None else _described_scores(scores),
         "gains": info["gains"],
+        "doubt": info["doubt"],
         "notes": list(predictor.notes),
     }
 
@@ -233,7 +237,9 @@ def load_predictor(path: str) -> tuple[Predictor, dict[str, Any]]:
     weights = {(each.features, each.head): each.weight for each in info.models}
     offset = info.offset if isinstance(info.offset, float) else np.asarray(info.offset)
     stack = Stacked(info.task, models, weights, offset)
-    facts = info.model_dump(include={"id", "seed", "fingerprint", "versions", "rows", "entities", "metric", "gains"})
+    facts = info.model_dump(
+        include={"id", "seed", "fingerprint", "versions", "rows", "entities", "metric", "gains", "doubt"}
+    )
     predictor = Predictor(
         schema, target, families, sets, stack, {**facts, "scores": _read_scores(info.scores)}, info.label_time,
         info.inclusive, vector, tuple(info.notes),

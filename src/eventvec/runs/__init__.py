@@ -5,6 +5,7 @@
     run         `Run`, and how one ends and is loaded
     run_files   the files of a run folder, read and written
     run_start   how a run begins
+    label_samples  samples of what a run learned from, by which a copy of a label is recognised
     building    the method of a run, whose shapes are compared with the weights before anything is allocated
     feature_tables  `features`: a run without training, and its table with named columns
     cards       `card`: the model card of a run or of a run folder

@@ -61,6 +61,9 @@ class _Format(BaseModel):
     kind: str = "run"
 
 
+_Hash = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
+
+
 class _Info(BaseModel, extra="allow"):
     """The required content of a `run.json`, which may have more."""
 
@@ -71,6 +74,9 @@ class _Info(BaseModel, extra="allow"):
     entities: NonNegativeInt
     versions: dict[str, str]
     labels: list[str]
+    label_samples: dict[str, list[tuple[Annotated[str, Field(pattern="^[0-9a-f]{16}$")], float]]] = Field(
+        default_factory=dict
+    )
     holdouts: list[_Holdout] = Field(min_length=1)
     finished: bool
     events: NonNegativeInt = 0

@@ -14,6 +14,7 @@ from eventvec.dataset import Dataset, last_time
 from eventvec.encoders.interface import lineage_of
 from eventvec.methods.declarations import Method, declared
 from eventvec.parts import registered_in
+from eventvec.runs.label_samples import samples
 from eventvec.runs.run_files import FORMAT, versions, write_first
 from eventvec.schema import Schema
 from eventvec.tables import facts
@@ -53,6 +54,8 @@ def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | 
         "run": info["id"], "fraction": share, "seed": holdout_seed, "fingerprint": data.fingerprint,
         "last_event": last_time(data.sequences),
     }  # fmt: skip
+    if of_labels := {**(parent.samples if parent else {}), **samples(data, declared(method).static_columns)}:
+        info["label_samples"] = of_labels
     info["labels"] = list(dict.fromkeys([*(parent.labels if parent else ()), *declared(method).static_columns]))
     if inputs := declared(method).static_inputs:
         info["inputs"] = list(inputs)

@@ -227,7 +227,8 @@ def arrange(table: EventTable, schema: Schema | None, options: ReadOptions) -> A
     frame = Schema(requested.key, requested.time, parsed.kind, time_zone=parsed.zone)
     counts = Counts(rows=len(parsed.values), without_time=int(parsed.missing.sum()))
     known = None if table.known_at is None else _known(table, table.known_at, parsed, schema or frame, options)
-    rows = _arrange(ranks, parsed, tie_ranks, known, frame.clock)
+    frame = replace(frame, time_unit=times.unit_of(known or parsed) if schema is None else schema.time_unit)
+    rows = _arrange(ranks, parsed, tie_ranks, None if known is None else known.values, frame.clock)
     del ranks, parsed, tie_ranks, known
     if events.lengths is not None:
         counts = replace(counts, lists=len(events.lengths), without_elements=int((events.lengths == 0).sum()))
@@ -250,11 +251,12 @@ def arrange(table: EventTable, schema: Schema | None, options: ReadOptions) -> A
         rows, entities = rows.keep(with_cutoff), entities.take(pa.array(with_cutoff))
         counts = replace(counts, with_cutoff=len(with_cutoff), cutoffs=len(moments), whole=len(rows.times))
         last = moments[np.flatnonzero(np.diff(positions, append=-1))]  # of each entity
-        rows = rows.before(ends(last, cuts.inclusive), frame.clock)
+        rows = rows.before(ends(frame, last, cuts.inclusive), frame.clock)
         counts = replace(counts, before_cutoff=len(rows.times), empty_before_cutoff=int((rows.lengths == 0).sum()))
     if cuts.until is not None:
         counts = replace(counts, events=len(rows.times))
-        rows = rows.before(np.full(len(entities), times.instant(frame, cuts.until)), frame.clock)
+        end = ends(frame, np.array([times.instant(frame, cuts.until)]))
+        rows = rows.before(end.repeat(len(entities)), frame.clock)
         counts = replace(counts, earlier=len(rows.times), empty=int((rows.lengths == 0).sum()))
     return Arranged(frame, rows, entities, stream, counts, notes, row_of, moments)
 
@@ -343,13 +345,13 @@ def _times(
     return parsed if schema is None else times.same_kind(name, parsed, schema)
 
 
-def _known(table: EventTable, name: str, own: times.Times, schema: Schema, options: ReadOptions) -> Array:
+def _known(table: EventTable, name: str, own: times.Times, schema: Schema, options: ReadOptions) -> times.Times:
     """Return the time at which each event became known; of rows without a time of their own, any number."""
     parsed = _times(table, name, next(table.events.stream([name])), schema, options)
     refuse_rows(
         name, parsed.missing & ~own.missing, "missing value", "; every event needs a time at which it was known"
     )
-    return parsed.values
+    return parsed
 
 
 def _arrange(

@@ -34,7 +34,7 @@ from eventvec.tables.read_options import ReadOptions
 from eventvec.tables.scales import scaled
 from eventvec.tables.sinks import Sink
 from eventvec.tables.sorting import canonical_order
-from eventvec.tables.times import ISO
+from eventvec.tables.times import ISO, common_unit
 
 
 class Assembly:
@@ -228,11 +228,14 @@ def described(schema: Schema, frame: Schema) -> Schema:
 
 
 def _with_times(before: Schema | None, frame: Schema) -> Schema:
-    """Return the schema without columns of a part, with the kind of the times of this part and those before it.
+    """Return the schema without columns of a part, with the kind and the unit of the times of all parts so far.
 
     Times in text are dates where they all are, and have a zone where one of them has.
     """
-    if before is None or (before.time_kind, before.time_zone) == (frame.time_kind, frame.time_zone):
+    if before is None:
+        return frame
+    frame = replace(frame, time_unit=common_unit(before.time_unit, frame.time_unit))
+    if (before.time_kind, before.time_zone) == (frame.time_kind, frame.time_zone):
         return frame
     if before.time_zone != frame.time_zone:
         raise DataError(f"column {shown(frame.time)} has times with a zone and times without one; accepted: {ISO}")

@@ -50,7 +50,8 @@ def until(data: Dataset, time: times.Instant) -> Dataset:
     """
     check_dataset(data)
     cutoff, earlier = times.instant(data.schema, time), data.origin.until
-    result, n_events, origin = cut_before(data, np.full(len(data), cutoff)), data.sequences.total, data.origin
+    end = ends(data.schema, np.array([cutoff])).repeat(len(data))
+    result, n_events, origin = cut_before(data, end), data.sequences.total, data.origin
     x = result.sequences
     note = cut_note(f"before {time}", x.total, n_events, int((x.lengths == 0).sum()), len(x), data.schema.known_at)
     if earlier is None or cutoff < times.instant(data.schema, earlier):
@@ -197,13 +198,27 @@ def snapshots(data: Dataset, entities: Array, moments: Array, inclusive: bool = 
         moments: `(m,)` times.
         inclusive: Whether the events at that time are among them.
     """
-    return replace(cut_before(data[entities], ends(moments, inclusive)), moments=moments)
+    return replace(cut_before(data[entities], ends(data.schema, moments, inclusive)), moments=moments)
 
 
-def ends(moments: Array, inclusive: bool) -> Array:
-    """Return the times strictly before which events are read: the moments, or the times next to them."""
+def ends(schema: Schema, moments: Array, inclusive: bool = False) -> Array:
+    """Return the times strictly before which events are read as of some moments.
+
+    They are the moments, or the times next to them. Where times of events are beginnings of a unit, such as days, they
+    are the beginnings of the units that hold the moments: an event of a day may be of any time of it.
+
+    Args:
+        schema: The schema of the events.
+        moments: `(n,)` times.
+        inclusive: Whether events whose times are the moments are read, also those of a unit that has not ended.
+    """
     if not inclusive:
-        return moments
+        return moments if schema.time_unit is None else times.beginnings(schema.time_unit, moments, schema.time_zone)
+    return next_times(moments)
+
+
+def next_times(moments: Array) -> Array:
+    """Return the next times after some."""
     return moments + 1 if moments.dtype.kind == "i" else np.nextafter(moments, np.inf)
 
 

@@ -20,7 +20,7 @@ from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables import coding, times
 from eventvec.tables.addresses import name_of
-from eventvec.tables.cutoffs import snapshots
+from eventvec.tables.cutoffs import ends, snapshots
 from eventvec.tables.keys import align, key_form
 from eventvec.tables.read_options import DECLINED, LabelTime
 from eventvec.tables.sources import Source, Tabular, is_pandas, open_source, read_table
@@ -30,6 +30,9 @@ NAME_IT = f"name the column with the time of each label: label_time= (--label-ti
 
 KNOWN_AT, RULE = "known_at", "rule"
 """The columns beside the labels of `future_labels`: when each label is known, and how it was made."""
+
+NO_EVENT = "No event lies within"
+"""The beginning of the note that all labels lie after the last event."""
 
 ISO = r"^\s*\d{4}-\d\d-\d\d([T ]\d\d:\d\d[\d:.]* ?(Z|[+-]\d\d:?(\d\d)?)?)?\s*$"
 """Texts that look like a date or a time in ISO 8601."""
@@ -76,7 +79,9 @@ def read_labels(
     if given is None:
         opened = readable(labels, columns)
         opened.need(columns, "the label table")
-        beside = dict.fromkeys([*may_hold_times(opened.types, schema, columns), *maybe_times(opened.types, columns)])
+        beside = dict.fromkeys(
+            [*may_hold_times(opened.types, schema, columns), *maybe_times(opened.types, columns, schema)]
+        )
         table = read_table(opened, [*columns, *beside])
     else:
         named = [] if given == DECLINED else [str(given)]
@@ -152,7 +157,7 @@ def _holds_times(column: pl.Series, schema: Schema) -> bool:
 
 
 def moments_of(column: pl.Series, schema: Schema, of: str = "the labels") -> tuple[pl.Series, tuple[str, ...]]:
-    """Return `(m,)` times in the unit of `Sequences`, null where they are missing, and a note if they are days."""
+    """Return `(m,)` times in the unit of `Sequences`, null where they are missing, and notes about days and zones."""
     name = column.name
     held = pa.chunked_array([column.alias("").to_arrow()])  # polars exports no name with \0
     read = times.parse_times(name, held, of=of)
@@ -162,7 +167,12 @@ def moments_of(column: pl.Series, schema: Schema, of: str = "the labels") -> tup
     )[name]
     is_day = read.kind == "date" and schema.time_kind == "timestamp"
     day = f"A date in {shown(name)} is the start of that day ({schema.time_zone or 'UTC'})."
-    return moments, (day,) if is_day else ()
+    notes = [day] if is_day else []
+    if read.kind == "timestamp" and (read.zone is None) != (schema.time_zone is None):
+        here, there = f"in {shown(name)}", "of the events"
+        without, zoned = (here, there) if read.zone is None else (there, here)
+        notes.append(f"The times {without} have no zone and count as UTC; those {zoned} have one.")
+    return moments, tuple(notes)
 
 
 def untimed(given: str | None) -> str:
@@ -173,6 +183,16 @@ def untimed(given: str | None) -> str:
         "The labels have no time, so events after a label became known may be among those that are read; "
         "label_time= (--label-time) names a column of times."
     )
+
+
+def without_times(what: str) -> str:
+    """Return a note that something beside labels with times has none."""
+    return f"{what} no times, and may hold what became known after a label."
+
+
+def doubts(notes: Iterable[str]) -> tuple[str, ...]:
+    """Return the notes about times of labels that may make a score worthless, which a verdict has to say."""
+    return tuple(dict.fromkeys(note for note in notes if note == untimed(None) or note.startswith(NO_EVENT)))
 
 
 def time_of_cutoffs(
@@ -289,7 +309,7 @@ def cut(data: Dataset, rows: Array, moments: Array, labels: TimedLabels, options
             f"{empty:,} of {len(result):,} labelled rows have no event before the time in {shown(time)}, the only "
             f"column of times among the labels; it may be another time; {NAME_IT}"
         )
-    note = read_before(time, inclusive, data.schema) + (
+    note = read_before(time, inclusive, data.schema, moments) + (
         f"; {empty:,} of {len(result):,} rows have none" if empty else ""
     )
     beyond = after_the_last_event(data, moments, time)
@@ -306,20 +326,35 @@ def after_the_last_event(data: Dataset, moments: Array, time: str) -> tuple[str,
     if span is None or data.moments is not None or data.origin.until is not None:
         return ()
     late = moments[moments > span[1]]
+    last = times.to_arrow(data.schema, np.array([span[1]]), np.zeros(1, bool))[0].as_py()
+    day = times.DAY if data.schema.clock else 1
+    if len(late) == len(moments) and late.min() - span[1] > day:
+        distance = f"{(late.min() - span[1]) / day:,.0f}" + (" days" if data.schema.clock else "")
+        return (
+            f"{NO_EVENT} {distance} before a label: all {len(late):,} labels lie after the last event ({last}); is "
+            f"{shown(time)} the time at which the prediction was due?",
+        )
     far = data.schema.clock and len(late) and late.max() - span[1] > 30 * times.DAY
     if not (far or 2 * len(late) > len(moments)):
         return ()
-    last = times.to_arrow(data.schema, np.array([span[1]]), np.zeros(1, bool))[0].as_py()
     return (
         f"{len(late):,} of {len(moments):,} labels lie after the last event ({last}); is {shown(time)} the time at "
         "which the prediction was due?",
     )
 
 
-def read_before(time: str, inclusive: bool, schema: Schema) -> str:
-    """Return which events are read for a label, in words; those that were known by then, if that is another time."""
+def read_before(time: str, inclusive: bool, schema: Schema, moments: Array) -> str:
+    """Return which events are read for a label, in words: those that were known by then, if that is another time.
+
+    If some labels lie within units of the events' times, such as days, it says from when on the events of such a unit
+    are read.
+    """
     when, known = "up to and including" if inclusive else "before", " that were known" if schema.known_at else ""
-    return printable(f"Only events{known} {when} the time of each label, in {time!r}, are read")
+    note = printable(f"Only events{known} {when} the time of each label, in {time!r}, are read")
+    if inclusive or schema.time_unit is None or (ends(schema, moments) == moments).all():
+        return note
+    unit = schema.time_unit
+    return f"{note}; times of events are whole {unit}s, so an event is read from the beginning of the next {unit} on"
 
 
 def may_hold_times(types: Mapping[str, pa.DataType], schema: Schema, others: Collection[str]) -> list[str]:

@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError, printable, shown
-from eventvec.schema import Schema, TimeKind
+from eventvec.schema import Schema, TimeKind, TimeUnit
 from eventvec.sequences import Array
 from eventvec.tables.coding import BLOCK, count_and_first, decoded, filled, is_text, nulls, refuse_rows
 from eventvec.tables.read_options import Duration as Duration
@@ -26,16 +26,32 @@ LONGEST = 2**60  # so that two lengths after the latest time fit into 64 bits
 LATEST_FLOAT = 1e38  # floats: the difference of two times fits into float32, as `gap` does
 SECONDS = {"w": 7 * 86_400, "d": 86_400, "h": 3600, "m": 60, "s": 1}
 MONTHS = {"y": 12, "mo": 1}
+UNITS: dict[TimeUnit, tuple[str, int]] = {
+    "year": ("1y", 3), "quarter": ("1q", 7), "month": ("1mo", 3), "week": ("1w", 4), "day": ("1d", 3),
+    "hour": ("1h", 2), "minute": ("1m", 2), "second": ("1s", 2),
+}  # fmt: skip
+"""The units of times: what polars calls one, and how many distinct times have to be beginnings of it, because fewer are
+so by chance (more than once in a thousand, where times have the next finer unit)."""
+SAMPLE = 10_000
+"""The number of times in which distinct ones are counted."""
 ZONED = ("%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M%#z")
 PLAIN = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 
-DATE_LIKE = (
-    r"\s*(\d{1,2}([./-])\d{1,2}(\2\d{2,4})?|\d{4}([./-])\d{1,2}(\4\d{1,2})?|\d{1,2}[./]\d{4}|"
-    r"(19|20)\d\d(0[1-9]|1[0-2])(\d\d)?|"
-    r"(\d{1,2}[ .-]*)?(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[ .,'-]*\d[\d ,]*)([ T].{0,16})?$"
-)
-"""A text that looks like a date, with a time of the day or without, or like a month."""
-
+_MONTH = "(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+LIKE_DATES = {
+    r"(19|20)\d\d(0[1-9]|1[0-2])": "months (YYYYMM)",
+    r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])": "dates (YYYYMMDD)",
+    r"(19|20)\d\d-(0[1-9]|1[0-2])": "months (YYYY-MM)",
+    r"(19|20)\d\d[./](0?[1-9]|1[0-2])": "months (such as YYYY/MM)",
+    r"\d\d?[./-](19|20)\d\d": "months (such as MM/YYYY)",
+    r"(19|20)\d\d[ -]?q[1-4]|q[1-4][ /-]?(19|20)\d\d": "quarters (such as 2024Q1)",
+    r"(19|20)\d\d[ -]?w\d\d?": "weeks (such as 2024W07)",
+    r"\d\d?\.\d\d?\.(19|20)?\d\d": "dates (such as DD.MM.YYYY)",
+    r"\d\d?([/-]\d\d?){1,2}|\d\d?[/-]\d\d?[/-](19|20)\d\d": "dates (such as DD/MM/YYYY)",
+    r"(19|20)\d\d([./-])\d\d?[./-]\d\d?": "dates (such as YYYY/MM/DD)",
+    rf"(\d\d?[ .-]*)?{_MONTH}[ .,'-]*\d[\d ,]*|\d\d?[ .-]*{_MONTH}": "dates (with names of months)",
+}
+"""What texts look like that match a pattern, in small letters and without a time of day."""
 
 ISO = (
     "ISO 8601, all with a zone or all without; for other formats set time_format= (--time-format), in estimators "
@@ -172,7 +188,32 @@ def epoch_note(name: str, times: Times) -> tuple[str, ...]:
 
 def date_like(text: str) -> bool:
     """Return whether a text looks like a date or a month, so that a message may show it: it is no key."""
-    return re.match(DATE_LIKE, text, re.IGNORECASE) is not None
+    return look_of(pl.Series([text])) is not None
+
+
+def look_of(column: pl.Series) -> str | None:
+    """Return what times most texts look like, or all numbers; None if they look like none.
+
+    Args:
+        column: Texts or numbers, none of them missing. Those of `LIKE_DATES` may have a time of day; numbers may also
+            be times since 1970.
+
+    Example:
+        >>> look_of(pl.Series(["3.1.2024", "24.12.2024 18:00"])), look_of(pl.Series([20240103, 20241224]))
+        ('dates (such as DD.MM.YYYY)', 'dates (YYYYMMDD)')
+    """
+    if column.dtype != pl.String and not column.dtype.is_numeric():
+        return None
+    if column.dtype.is_numeric():
+        column = column.cast(pl.Int64, strict=False) if (column == column.floor()).all() else column
+    texts = column.cast(pl.String).str.strip_chars().str.to_lowercase()
+    least = len(texts) if column.dtype.is_numeric() else len(texts) // 2 + 1
+    for pattern, look in LIKE_DATES.items():
+        if texts.str.contains(rf"^({pattern})([ t].{{0,16}})?$").sum() >= least:
+            return look
+    numbers = texts.cast(pl.Float64, strict=False)
+    unit = None if numbers.null_count() else epoch_unit(numbers.min(), numbers.max())  # type: ignore[arg-type]
+    return None if unit is None else f"{unit.words} since 1970"
 
 
 def known_zone(zone: str | None) -> str | None:
@@ -272,6 +313,45 @@ def _whole(number: float) -> int:
     if not number.is_integer():
         raise ValueError
     return int(number)
+
+
+def unit_of(parsed: Times) -> TimeUnit | None:
+    """Return the coarsest unit of the calendar of which all times are beginnings, in their zone; None if none is.
+
+    Dates are at least days, however few they are.
+
+    Example:
+        >>> months = pl.Series(["2024-01-01", "2024-02-01", "2024-05-01"]).str.to_datetime(time_unit="us")
+        >>> unit_of(Times(months.cast(pl.Int64).to_numpy(), np.zeros(3, bool), "timestamp", None))
+        'month'
+    """
+    if parsed.kind not in ("timestamp", "date"):
+        return None
+    values = parsed.values[~parsed.missing] if parsed.missing.any() else parsed.values
+    some = np.unique(values[:: max(1, len(values) // SAMPLE)])
+    for unit, (_, least) in UNITS.items():
+        if len(some) < least and not (unit == "day" and parsed.kind == "date"):
+            continue
+        if all((beginnings(unit, each, parsed.zone) == each).all() for each in (some, values)):
+            return unit
+    return None
+
+
+def common_unit(one: TimeUnit | None, other: TimeUnit | None) -> TimeUnit | None:
+    """Return the coarsest unit of which the beginnings of two units are beginnings, None if there is none."""
+    if one is None or other is None or one == other:
+        return one if other is not None else None
+    finer = max(one, other, key=list(UNITS).index)
+    return "day" if finer == "week" else finer  # months do not begin with weeks
+
+
+def beginnings(unit: TimeUnit, moments: Array, zone: str | None) -> Array:
+    """Return the moments, in microseconds since 1970 (UTC), at which the units that hold some moments begin."""
+    clocks = local_times(moments, zone)
+    begin = clocks.dt.truncate(UNITS[unit][0])
+    if unit in ("hour", "minute", "second"):  # which may be shown twice, where clocks are set back
+        return np.asarray(moments - (clocks - begin).cast(pl.Int64).to_numpy())
+    return in_utc(begin, zone)
 
 
 def local_times(moments: Array, zone: str | None) -> pl.Series:
@@ -378,8 +458,15 @@ def _read_text(name: str, column: pa.ChunkedArray, time_format: str | None, of: 
         formats: tuple[str, ...] = (time_format,)
     else:
         text = text.str.replace(" ", "T", literal=True).str.replace(r"(T.*[+-]\d{2})$", "${1}:00")
-        zoned = text.str.contains(r"T.*(Z|[+-]\d{2}:?\d{2})$").any()
-        formats = ZONED if zoned else PLAIN
+        zoned = text.str.contains(r"T.*(Z|[+-]\d{2}:?\d{2})$")
+        formats = ZONED if zoned.any() else PLAIN
+        naive = int((~zoned & text.str.contains(r"^\d{4}-\d\d-\d\d")).sum())
+        if zoned.any() and naive:
+            table = f" of {of}" if of else ""
+            raise DataError(
+                f"column {shown(name)}{table} mixes times with a zone and {naive:,} times without one; accepted: "
+                "all with a zone or all without; write all of them in UTC, such as 2024-06-01T12:00Z"
+            )
     parsed = _parsed(text, formats[0])
     for alternative in formats[1:]:
         if parsed.null_count() > text.null_count():

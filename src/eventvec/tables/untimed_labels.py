@@ -13,18 +13,10 @@ import pyarrow as pa
 from eventvec.errors import DataError, shown
 from eventvec.schema import Schema
 from eventvec.tables.coding import kind_of
-from eventvec.tables.times import date_like
+from eventvec.tables.times import date_like, look_of
 
 LIKE_TIME = ("date", "day", "week", "month", "quarter", "year", "time", "period")
 """Parts of the names of columns that probably hold times."""
-
-LIKE_DATES = {
-    r"(19|20)\d\d(0[1-9]|1[0-2])": "months (YYYYMM)",
-    r"(19|20)\d\d-(0[1-9]|1[0-2])": "months (YYYY-MM)",
-    r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])": "dates (YYYYMMDD)",
-    r"\d\d?\.\d\d?\.(19|20)\d\d": "dates (such as DD.MM.YYYY)",
-}
-"""What values look like if all of them match a pattern."""
 
 REASONS = 5
 """The largest number of columns that a message says are no times."""
@@ -35,11 +27,11 @@ def named_like_time(name: str) -> bool:
     return any(part in name.lower() for part in LIKE_TIME)
 
 
-def maybe_times(types: Mapping[str, pa.DataType], others: Sequence[str]) -> list[str]:
+def maybe_times(types: Mapping[str, pa.DataType], others: Sequence[str], schema: Schema) -> list[str]:
     """Return the columns beside some others that a user may take for the time of the labels, by name and type."""
     kinds = ("integer", "float", "text", "time")
-    return [name for name, kind in types.items() if name not in others and named_like_time(name)
-            and kind_of(kind) in kinds]  # fmt: skip
+    of_kind = [name for name, kind in types.items() if name not in others and kind_of(kind) in kinds]
+    return of_kind if schema.clock else [name for name in of_kind if named_like_time(name)]
 
 
 def reasons(table: pl.DataFrame, schema: Schema, iso: str) -> list[str]:
@@ -49,33 +41,39 @@ def reasons(table: pl.DataFrame, schema: Schema, iso: str) -> list[str]:
         table: The columns beside the key and the labels, none of which is taken.
         schema: The schema of the events.
         iso: The pattern of texts that are times.
+
+    Raises:
+        DataError: If the times of events are calendar times, and a column looks like times that cannot be read: all
+            events would be read for each label.
     """
-    tried = [column.drop_nulls() for column in table if named_like_time(column.name) or column.dtype == pl.String]
     of_numbers = f"while the times of events are numbers, of which only a column {shown(schema.time)} is taken"
-    every = [
-        _reason(column, iso) if schema.clock else f"{shown(column.name)} holds {column.dtype}, {of_numbers}"
-        for column in tried
-        if len(column) and (schema.clock or named_like_time(column.name))
-    ]
+    every = list[str]()
+    for column in (each.drop_nulls() for each in table.fill_nan(None)):
+        if not len(column) or not (named_like_time(column.name) or schema.clock):
+            continue
+        if not schema.clock:
+            every.append(f"{shown(column.name)} holds {column.dtype}, {of_numbers}")
+        elif (look := look_of(column)) is not None:
+            raise DataError(
+                f"{_reason(column, iso, look)}; convert it to dates and name it, label_time= (--label-time), or "
+                "say that it is not the time of the labels: label_time='none' (--no-label-time)"
+            )
+        elif named_like_time(column.name) or column.dtype == pl.String:
+            every.append(_reason(column, iso, None))
     more = len(every) - REASONS
     return [*every[:REASONS], f"and {more:,} further columns"] if more > 0 else every
 
 
-def _reason(column: pl.Series, iso: str) -> str:
-    name, texts = shown(column.name), column.cast(pl.String, strict=False)
-    looks = next((what for form, what in LIKE_DATES.items() if _all_match(texts, form)), None)
+def _reason(column: pl.Series, iso: str, look: str | None) -> str:
+    name = shown(column.name)
     if column.dtype == pl.String:
-        first = str(texts.filter(~texts.str.contains(iso))[0])
+        first = str(column.filter(~column.str.contains(iso))[0])
         example = f" such as {shown(first)}" if date_like(first) else ""
-        return f"{name} is text{example}, not ISO 8601{f', and looks like {looks}' if looks else ''}"
+        return f"{name} is text{example}, not ISO 8601{f', and looks like {look}' if look else ''}"
     if column.dtype.is_numeric():
-        example = f", although those such as {texts[0]} look like {looks}" if looks else ""
+        example = f", although those such as {column[0]} look like {look}" if look else ""
         return f"{name} holds numbers, which are never taken as dates{example}"
     return f"{name} holds {column.dtype}, which is no date"
-
-
-def _all_match(texts: pl.Series, form: str) -> bool:
-    return bool(texts.str.strip_chars().str.contains(rf"^{form}$").all())
 
 
 def refuse_several_rows(rows: pl.DataFrame, key: str, names: Sequence[str], why: Sequence[str]) -> None:
