@@ -40,7 +40,7 @@ from experiments.worth.halves import LABELS, problem
 
 PROTOCOLS = (
     "undecided-accepted", "undecided-cancelled", "undecided-declined",
-    "races-top3-rolling", "races-dnf-rolling", "races-position-rolling", "applications-declined",
+    "races-top3-rolling", "races-dnf-rolling", "races-position-rolling", "applications-declined", "devices",
 )  # fmt: skip
 """Protocols of `experiments.protocols`, of which the rows to train on are read."""
 CARRIERS = {"panel-DL": "DL", "panel-UA": "UA"}
@@ -50,7 +50,8 @@ MOST, SMALL = 30_000, 500
 """The largest number of rows, about, by a sample of entities; the latter in the small mode."""
 RULE, BOOSTED, MIXED = "rule", "LightGBM, two seeds", "rule, .3 of it LightGBM"
 SEEDS, SHARE_OF_BOOSTED = (42, 43), 0.3
-OF_CLASSES, OF_NUMBERS = "AUROC, log loss", "−MAE, MSE"
+OF_CLASSES = "AUROC, log loss"
+MEASURES: Mapping[Task, str] = {"binary": OF_CLASSES, "multiclass": "accuracy, log loss", "numeric": "−MAE, MSE"}
 OF_TREES: Mapping[str, Mapping[str, Any]] = {
     "rounds 150": {"ROUNDS": 150, "CLASS_ROUNDS": 75}, "rounds 600": {"ROUNDS": 600, "CLASS_ROUNDS": 300},
     "fraction .1": {"FRACTION": 0.1}, "fraction .5": {"FRACTION": 0.5}, "L2 1": {"L2": 1.0}, "depth 4": {"DEPTH": 4},
@@ -135,7 +136,7 @@ def rows_of(name: str, keep: Path, small: bool) -> list[Row]:
         score, loss = -second if task == "numeric" else main, float(surprise(task, logits(task, predicted), y).mean())
         first = rows[0] if rows else {"score": score, "loss": loss}
         rows.append(
-            {"data": name, "n": len(y), "measures": OF_NUMBERS if task == "numeric" else OF_CLASSES, "setting": setting,
+            {"data": name, "n": len(y), "measures": MEASURES[task], "setting": setting,
              "score": score, "difference": score - first["score"], "up": None,
              "loss": loss, "difference of loss": loss - first["loss"]}
         )  # fmt: skip
@@ -143,7 +144,7 @@ def rows_of(name: str, keep: Path, small: bool) -> list[Row]:
 
 
 def means(rows: Sequence[Row]) -> list[Row]:
-    """Return mean differences of each setting over the `n` data sets with classes that have it; `up` of them rise."""
+    """Return mean differences of each setting over the `n` data sets of two classes with it; `up` of them rise."""
     of_classes = [row for row in rows if row["measures"] == OF_CLASSES]
     result = []
     for setting in dict.fromkeys(row["setting"] for row in of_classes):
@@ -156,7 +157,10 @@ def means(rows: Sequence[Row]) -> list[Row]:
 
 
 def settings(study: Study, keep: Path, small: bool) -> Iterator[tuple[str, Array]]:
-    """Yield each setting with the predictions of the scored rows, those of the rule first."""
+    """Yield each setting with the predictions of the scored rows, those of the rule first.
+
+    No constants are changed where there are several classes, because trainings take long.
+    """
     task, cells = study.job.task, list(study.prior)
 
     def kept(setting: str, compute: Callable[[], Mapping[Cell, Array]]) -> dict[Cell, Array]:
@@ -171,8 +175,13 @@ def settings(study: Study, keep: Path, small: bool) -> Iterator[tuple[str, Array
     boosted = kept(BOOSTED, lambda: {(HANDCRAFTED, BOOSTED): _boosted(study)})[HANDCRAFTED, BOOSTED][study.scored]
     mixed = (1 - SHARE_OF_BOOSTED) * logits(task, base) + SHARE_OF_BOOSTED * logits(task, boosted)
     yield from ((RULE, base), (BOOSTED, boosted), (MIXED, probabilities(task, mixed)))
+    if with_responses := [cell for cell in cells if "responses" in study.sets[cell[0]]]:
+        sets = {name: tuple(part for part in parts if part != "responses") for name, parts in study.sets.items()}
+        without = kept("without responses", lambda: with_changes(replace(study, sets=sets), with_responses, {}))
+        yield "without responses", study.together(rule | without)
     trees = [cell for cell in cells if cell[1] == TREES and cell[0].startswith((HANDCRAFTED, ALL))]
-    for all_changes, changing in ((OF_TREES, trees), (OF_LINEAR, [cell for cell in cells if cell[1] == LINEAR])):
+    linear = [cell for cell in cells if cell[1] == LINEAR]
+    for all_changes, changing in ((OF_TREES, trees), (OF_LINEAR, linear)) if task != "multiclass" else ():
         for setting, changes in list(all_changes.items())[: 1 if small else None]:
             yield setting, study.together(rule | changed(setting, changes, changing))
     for pull in PULLS:
