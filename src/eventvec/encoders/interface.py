@@ -89,12 +89,14 @@ class Lineage:
         holdouts: For each run, the earliest first: its id (`run`), the `fraction` held out (or None), the `seed` of
             that choice, the `fingerprint` of the data and the time of their `last_event`.
         path: The folder of the last run, if it has one.
+        data: What the last run remembers of its data, see `tables.facts`.
     """
 
     run: str
     labels: tuple[str, ...]
     holdouts: tuple[Mapping[str, Any], ...]
     path: str | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, the entries about the encoder in the metadata of a file."""

@@ -46,7 +46,7 @@ from eventvec.predicting.labels_by_rule import LabelsByRule
 from eventvec.predicting.network_family import Network
 from eventvec.runs import load
 from eventvec.runs.building import refusing_damage
-from eventvec.runs.run_files import read_tensors, write_tensors
+from eventvec.runs.run_files import Facts, read_tensors, write_tensors
 from eventvec.schema import Schema
 from eventvec.statistics import Estimate
 from eventvec.tables import check_place
@@ -104,6 +104,7 @@ class _Info(BaseModel, extra="forbid"):
     versions: dict[str, str]
     rows: NonNegativeInt
     entities: NonNegativeInt
+    data: Facts
     label: str
     task: Literal["binary", "multiclass", "numeric"]
     classes: list[bool | int | float | str]
@@ -178,7 +179,7 @@ def _described(predictor: Predictor) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "kind": KIND,
-        **{name: info[name] for name in ("id", "seed", "fingerprint", "versions", "rows", "entities")},
+        **{name: info[name] for name in ("id", "seed", "fingerprint", "versions", "rows", "entities", "data")},
         "label": target.name,
         "task": target.task,
         "classes": list(target.classes),
@@ -233,7 +234,10 @@ def load_predictor(path: str) -> tuple[Predictor, dict[str, Any]]:
     weights = {(each.features, each.head): each.weight for each in info.models}
     offset = info.offset if isinstance(info.offset, float) else np.asarray(info.offset)
     stack = Stacked(info.task, models, weights, offset)
-    facts = info.model_dump(include={"id", "seed", "fingerprint", "versions", "rows", "entities", "metric", "gains"})
+    facts = info.model_dump(
+        include={"id", "seed", "fingerprint", "versions", "rows", "entities", "data", "metric", "gains"},
+        exclude_unset=True,
+    )
     predictor = Predictor(
         schema, target, families, sets, stack, {**facts, "scores": _read_scores(info.scores)}, info.label_time,
         info.inclusive, vector, tuple(info.notes),

@@ -114,7 +114,8 @@ class Run:
     def lineage(self) -> Lineage:
         """What the encoder was trained on, in this run and those before it."""
         path = str(self.path) if self.path else None
-        return Lineage(self.id, tuple(self.info["labels"]), tuple(self.info["holdouts"]), path)
+        info = self.info
+        return Lineage(self.id, tuple(info["labels"]), tuple(info["holdouts"]), path, info.get("data", {}))
 
     @property
     def history(self) -> tuple[Record, ...]:
