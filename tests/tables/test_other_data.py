@@ -111,7 +111,13 @@ def test_each_call_that_reads_other_data_warns_once(
 
 def test_an_honest_next_month_and_few_entities_are_silent(classifier: ev.EventClassifier, run: ev.Run) -> None:
     two = pl.col("card") < 2
-    for table in (before(JULY), events(), events().filter(pl.col("card") < 30), CENTS.filter(two), JULY_ONLY.filter(two)):
+    for table in (
+        before(JULY),
+        events(),
+        events().filter(pl.col("card") < 30),
+        CENTS.filter(two),
+        JULY_ONLY.filter(two),
+    ):
         assert told(lambda table=table: classifier.predict_proba(table)) == []
         assert told(lambda table=table: run.embed(table)) == []
 
@@ -124,9 +130,7 @@ def test_the_regressor_and_a_saved_model_warn_too(classifier: ev.EventClassifier
     assert told(lambda: loaded.predict(CENTS)) == told(lambda: classifier.predict(CENTS))
 
 
-def test_the_commands_warn_once_on_standard_error(
-    classifier: ev.EventClassifier, run: ev.Run, tmp_path: Path
-) -> None:
+def test_the_commands_warn_once_on_standard_error(classifier: ev.EventClassifier, run: ev.Run, tmp_path: Path) -> None:
     classifier.save(tmp_path / "model")
     run.save(tmp_path / "run")
     paths = {"july": JULY_ONLY, "all": events()}
@@ -169,7 +173,9 @@ def test_facts_are_those_of_a_loop_over_entities() -> None:
 
 
 def test_fewer_events_over_the_same_time_and_signed_numbers_of_another_scale_are_told() -> None:
-    table = events().with_columns(paid=pl.col("paid") * pl.when(pl.int_range(pl.len()) % 2 == 0).then(10).otherwise(-10))
+    table = events().with_columns(
+        paid=pl.col("paid") * pl.when(pl.int_range(pl.len()) % 2 == 0).then(10).otherwise(-10)
+    )
     data = ev.read(table, **COLUMNS)
     ends = pl.col("at").is_in(pl.col("at").min().over("card").append(pl.col("at").max().over("card")).implode())
     (fewer,) = unlike(ev.read(table.filter(ends), schema=data.schema), facts(data))
@@ -182,6 +188,12 @@ def test_fewer_events_over_the_same_time_and_signed_numbers_of_another_scale_are
 
 def test_entities_that_are_unknown_are_told_where_few_of_the_values_are() -> None:
     data = ev.read(before(JULY), **COLUMNS)
-    once = events().filter(pl.col("card") < 40).group_by("card").first().with_columns(pl.col("card") + 100, shop=pl.lit("?"))
+    once = (
+        events()
+        .filter(pl.col("card") < 40)
+        .group_by("card")
+        .first()
+        .with_columns(pl.col("card") + 100, shop=pl.lit("?"))
+    )
     (sentence,) = unlike(ev.read(pl.concat([events(), once]), schema=data.schema), facts(data))
     assert sentence == "column 'shop': 40 % of the entities have unknown values only (0 % in training)"

@@ -169,7 +169,7 @@ class Run:
             static: A table with the key and the static columns from which the run predicts, if it was trained with
                 `static_inputs`; its other columns are not read.
             options: The fields of `tables.read_options.Cuts` (until, cutoffs, cutoff_column) and `TableFormat`
-                (time_format, order, ties, explode, key_as).
+                (time_format, order, ties, explode, key_as, decimal).
 
         Raises:
             ConfigError: If there is no such option, or the options contradict one another.

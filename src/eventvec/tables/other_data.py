@@ -2,7 +2,7 @@
 
 The thresholds are for mistakes, such as a file with the last month only or amounts in cents, and not for a drift:
 `eventvec.drift` tests whether two periods differ at all. They were chosen on nine tables of real events, where a model
-of the events before a day reads those of the next 30 days too: docs/how-to/watching.md has the numbers.
+of the events before a day reads those of the next 30 days too: docs/how-to/drift.md has the numbers.
 """
 
 from __future__ import annotations
