@@ -618,7 +618,7 @@ def test_labels_that_are_missing_are_counted_wherever_labels_are_joined(missing:
         (lambda: model.fit(panel, known, "y", **timed).notes_, of_card),
         (lambda: model.fit(data, known["y"].to_numpy()).notes_, "6 of 60 rows have no label."),
         (lambda: ev.fine_tune(run(), table, known, "y", epochs=1, **timed).notes, of_card),
-        (lambda: ev.fine_tune(run(), table, untimed_labels, "y", epochs=1).notes, "6 of 60 entities with a row have no"),
+        (lambda: ev.fine_tune(run(), table, untimed_labels, "y", epochs=1).notes, "6 of 60 entities with a row"),
         (lambda: ev.evaluate(z, None, untimed_labels, "y", **MODELS).notes, of_card),
         (lambda: ev.influence(run(), table, labels=known, label="y", **timed).notes, of_card),
     ):  # fmt: skip

@@ -55,7 +55,7 @@ JULY_ONLY = events().filter(pl.col("at") >= JULY)
 CENTS = events().with_columns(pl.col("paid") * 100)
 RENAMED = events().with_columns(shop=pl.when(pl.col("at") < JUNE).then("shop").otherwise(pl.lit("the ") + "shop"))
 MISTAKES = [
-    pytest.param(JULY_ONLY, r"long histories last 2\d\.?\d* days \(1[67]\d days in training\); give all events", id="july"),
+    pytest.param(JULY_ONLY, r"long histories last 2\d\.?\d* days \(1[67]\d days in training\); give all", id="july"),
     pytest.param(CENTS, r"column 'paid': a typical number is 976 \(10\.3 in training\)", id="cents"),
     pytest.param(
         RENAMED.filter(pl.col("at") > datetime(2024, 2, 1)),

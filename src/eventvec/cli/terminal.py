@@ -59,7 +59,7 @@ def _warnings_as_sentences() -> Iterator[None]:
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if issubclass(category, EventvecWarning):
-            print(f"warning: {message}", file=sys.stderr)  # a progress bar moves out of the way of what prints there
+            sys.stderr.write(f"warning: {message}\n")  # a progress bar moves out of the way of what is written there
         else:
             others(message, category, *place, **more)
 

@@ -107,7 +107,7 @@ class Predictor:
         return [str(name) for name in pa.array(self.target.classes).cast(pa.string()).to_pylist()]
 
     def predict(self, rows: Rows) -> Array:
-        """Return `(n, classes)` probabilities, or `(n,)` numbers; warn of rows that are unlike those of the training."""
+        """Return `(n, classes)` probabilities, or `(n,)` numbers; warn of rows that are unlike the training's."""
         check_data(rows.data, self.info["data"])
         blocks = features_of(self.families, rows)
         features = {name: matrix(blocks, self.sets[name])[0] for name in {name for name, _ in self.stack.models}}

@@ -24,8 +24,8 @@ from eventvec.runs import Run, check_run
 from eventvec.schema import Categorical, Numeric
 from eventvec.sequences import Array
 from eventvec.tables.embeddings import row_columns
-from eventvec.tables.outputs import MARK
 from eventvec.tables.other_data import check_data
+from eventvec.tables.outputs import MARK
 from eventvec.tables.prediction_places import Places, read_places
 from eventvec.tables.read_options import Cuts, Storage, TableFormat
 from eventvec.tables.sources import Tabular

@@ -16,7 +16,7 @@ from eventvec.schema import Numeric, Schema
 from eventvec.tables.summary import facts
 
 FEWEST = 20
-"""The number of histories below which nothing is said: those of a few entities may honestly be short or unusual."""
+"""The number of histories below which nothing is said: a few entities may honestly be short-lived or unusual."""
 SHORTER = 1 / 3
 """The share of the time of long histories in training below which those of other data are far shorter."""
 FEWER = 1 / 4

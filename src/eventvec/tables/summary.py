@@ -68,6 +68,7 @@ def facts(data: Dataset) -> dict[str, Any]:
 def _spans(x: Sequences, schema: Schema) -> dict[str, float]:
     """Return quantiles of the time from the first to the last event of the entities with events."""
     time, filled = x.columns["time"], x[x.lengths > 0]
+    assert isinstance(time, Tensor)
     spans = (time[filled.starts + filled.lengths - 1] - time[filled.starts]).double().cpu().numpy()
     median, long = np.quantile(spans, (0.5, LONG)) / (SECOND if schema.clock else 1)
     return {"median": float(median), "long": float(long)}
@@ -77,7 +78,7 @@ def _column(x: Sequences, field: Categorical | Numeric | Text) -> dict[str, floa
     """Return what a model remembers of a column of events."""
     parts = _by_parts(x, field.name)
     _, entries = _summarise(field, map(field.scale, parts) if isinstance(field, Numeric) else parts)  # type: ignore[arg-type]
-    known = {name: entries[name] for name in ("missing", "unknown", "mean", "std") if name in entries}
+    known = {name: share for name, share in entries.items() if name != "values"}
     if not isinstance(field, Categorical) or not isinstance(x.columns[field.name], Tensor):
         return known
     present, is_known = (torch.zeros(len(x), dtype=torch.bool, device=x.device) for _ in range(2))
