@@ -268,7 +268,6 @@ def _parsed(name: str, column: pa.ChunkedArray) -> Array:
     if wrong.any():
         raise DataError(
             f"column {shown(name)} is numeric but has {count_and_first(wrong, 'text')}; "
-            "list it as categorical, leave cells without a number empty, or name the decimal mark of other notations: "
-            "decimal= (--decimal)"
+            "list it as categorical, or leave cells without a number empty; decimal= (--decimal) reads a decimal comma"
         )
     return np.append(parsed.cast(pl.Float32).to_numpy(), np.float32(np.nan))[codes]

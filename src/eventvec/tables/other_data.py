@@ -22,8 +22,8 @@ SHORTER = 1 / 3
 FEWER = 1 / 4
 """The share of the median number of events in training below which that of other data is far smaller."""
 SHIFTED, WIDER, MORE_UNKNOWN = 1.0, 1.5, 0.15
-"""How far the mean of numbers may lie from that of training, in its standard deviations; by which factor they may spread
-farther; by how much the share of unknown values or entities may be larger. Each holds for very many entities."""
+"""How far the mean of numbers may lie from that of training, in its standard deviations; by which factor they may
+spread farther; by how much the share of unknown values or entities may be larger. Each holds for very many entities."""
 OF_ENTITIES = "% of the entities have unknown values only"
 
 
