@@ -616,3 +616,27 @@ def test_keys_of_another_form_are_described_and_never_shown() -> None:
         ev.evaluate(ev.embed(encoder, data), None, labels(), "y", label_time="none", **MODELS)
     with pytest.raises(DataError, match=rf"none of 240 rows of the static table has a key {wrong.lower()} among 240"):
         ev.attach(data, labels())
+
+
+@pytest.mark.usefixtures("few_kernels")
+@pytest.mark.parametrize("missing", [None, float("nan")], ids=["null", "NaN"])
+def test_labels_that_are_missing_are_counted_wherever_labels_are_joined(missing: float | None) -> None:
+    table, known = few()
+    number = pl.col("y").cast(pl.Float64)
+    known = known.with_columns(y=pl.when(pl.col("card") % 10 == 0).then(pl.lit(missing)).otherwise(number))
+    untimed_labels, data = known.drop("known"), ev.read(table, **READ)
+    of_card, timed = "6 rows of the label table have no label.", {"label_time": "known"}
+    model = ev.EventClassifier(**READ, progress=False)
+    panel = ev.read(table, **READ, cutoffs=known, cutoff_column="known")
+    z = run().embed(table)
+    for call, sentence in (
+        (lambda: model.fit(table, known, "y", **timed).notes_, of_card),
+        (lambda: model.fit(table, untimed_labels, "y").notes_, of_card),
+        (lambda: model.fit(panel, known, "y", **timed).notes_, of_card),
+        (lambda: model.fit(data, known["y"].to_numpy()).notes_, "6 of 60 rows have no label."),
+        (lambda: ev.fine_tune(run(), table, known, "y", epochs=1, **timed).notes, of_card),
+        (lambda: ev.fine_tune(run(), table, untimed_labels, "y", epochs=1).notes, "6 of 60 entities with a row"),
+        (lambda: ev.evaluate(z, None, untimed_labels, "y", **MODELS).notes, of_card),
+        (lambda: ev.influence(run(), table, labels=known, label="y", **timed).notes, of_card),
+    ):  # fmt: skip
+        assert sum(sentence in note for note in call()) == 1, sentence

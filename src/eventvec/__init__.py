@@ -41,6 +41,7 @@ if typing.TYPE_CHECKING:
     from eventvec.errors import ConfigError as ConfigError
     from eventvec.errors import DataError as DataError
     from eventvec.errors import EventvecError as EventvecError
+    from eventvec.errors import EventvecWarning as EventvecWarning
     from eventvec.evaluation import evaluate as evaluate
     from eventvec.evaluation import score_features as score_features
     from eventvec.exporting import to_onnx as to_onnx
@@ -104,7 +105,7 @@ first_use.import_at_first_use(
         "eventvec.describing": "describe",
         "eventvec.embedding": "embed encode",
         "eventvec.engines": "Shards embed_shards forget_in_shards update_shards",
-        "eventvec.errors": "CheckpointError ConfigError DataError EventvecError",
+        "eventvec.errors": "CheckpointError ConfigError DataError EventvecError EventvecWarning",
         "eventvec.evaluation": "evaluate score_features",
         "eventvec.exporting": "to_onnx",
         "eventvec.labels": "future_labels",

@@ -20,6 +20,7 @@ from eventvec.errors import ConfigError, DataError, refuse_masked, shown
 from eventvec.precision import Precision, exact_cudnn, matmul_precision
 from eventvec.sequences import Array, Sequences
 from eventvec.tables.embeddings import Embeddings
+from eventvec.tables.other_data import check_data
 from eventvec.tables.times import Instant, instant
 from eventvec.threads import as_many_threads_as_pay
 
@@ -42,6 +43,8 @@ def embed(
     progress: Progress | None = None,
 ) -> Embeddings:
     """Return the embedding of each entity of a data set, with its key and with what the encoder was trained on.
+
+    An `EventvecWarning` says where the data are unlike those that the encoder learned from.
 
     Relations: `encode` gives the vectors alone, for rows without keys.
 
@@ -70,13 +73,15 @@ def embed(
     """
     check_encoder(encoder)
     check_dataset(data)
+    record = lineage_of(encoder)
+    if record:
+        check_data(data, record.data)
     x = (with_moment(data) if capabilities(encoder).reads_moment else data).sequences
     vectors = encode(
         encoder, x, events_per_batch=events_per_batch, precision=precision, threads=threads, progress=progress
     )
     if normalize:
         vectors = torch.nn.functional.normalize(vectors, dim=1)
-    record = lineage_of(encoder)
     return Embeddings.of(data, vectors, {**(record.to_dict() if record else {}), **described_parts(encoder)})
 
 

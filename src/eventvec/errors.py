@@ -7,6 +7,8 @@
     ├── ConfigError       an option, a name or a combination of them is not accepted
     └── CheckpointError   a run folder or an embeddings file cannot be used
 
+`EventvecWarning` is the warning about a result that is probably not what a user meant.
+
 Every message says what is wrong, what was found and what is accepted. No message contains a value of the key column, a
 password in an address, or a character that a terminal would obey.
 """
@@ -17,6 +19,8 @@ import difflib
 import heapq
 import importlib
 import re
+import sys
+import warnings
 from collections.abc import Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -56,6 +60,18 @@ class ConfigError(EventvecError):
 
 class CheckpointError(EventvecError):
     """A run folder or an embeddings file is absent, damaged or from another version."""
+
+
+class EventvecWarning(UserWarning):
+    """A result is probably not what the user meant, such as the predictions of a model that reads other data."""
+
+
+def warn(sentence: str) -> None:
+    """Warn, as if the line outside eventvec that called it had done so."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).split(".")[0] == "eventvec":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(printable(without_secrets(sentence)), EventvecWarning, stacklevel=level)
 
 
 def printable(text: str) -> str:

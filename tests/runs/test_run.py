@@ -247,7 +247,7 @@ def test_a_data_set_of_the_schema_is_taken_as_it_is_and_others_are_refused(small
     [
         (
             {"unti": 3},
-            r"there is no option 'unti'; did you mean 'until'\? accepted: cutoff_column, cutoffs, explode, inclusive, ",
+            r"there is no option 'unti'; did you mean 'until'\? accepted: cutoff_column, cutoffs, decimal, explode, ",
         ),
         ({"key": "card"}, "there is no option 'key'; did you mean 'key_as'"),
         ({"holdout": 0.5}, "there is no option 'holdout'"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -100,21 +99,19 @@ TYPES = {
 }  # fmt: skip
 
 
-@given(people, st.lists(st.integers(0, 8), min_size=1, max_size=12), st.randoms(), st.integers(1, 3))
-def test_any_table_is_joined_as_by_a_loop(table: dict[int, Any], cards: list[int], shuffle: Any, least: int):
+@given(people, st.lists(st.integers(0, 8), min_size=1, max_size=12), st.randoms())
+def test_any_table_is_joined_as_by_a_loop(table: dict[int, Any], cards: list[int], shuffle: Any):
     rows = [{"card": key, **values} for key, values in table.items()]
     shuffle.shuffle(rows)
     if not any(values["profile"] for values in table.values()) or not set(cards) & set(table):
         return  # such tables are refused, see below
     static = pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in TYPES.items()})
     events = pl.DataFrame({"card": cards, "day": range(len(cards))})
-    attached = data(events, static=static, static_columns=KINDS, fitting=Fitting(min_count=least))
+    attached = data(events, static=static, static_columns=KINDS)
     expected: dict[str, list[Any]] = {name: [] for name in KINDS}
     for card in sorted(set(cards)):
         for name in KINDS:
             expected[name].append(table.get(card, dict.fromkeys(KINDS))[name])
-    frequent = {word for word, count in Counter(expected["churn"]).items() if count >= least}
-    expected["churn"] = [word if word in frequent or word is None else "(unknown)" for word in expected["churn"]]
     expected["about"] = [text or None for text in expected["about"]]
     assert content(attached) == expected
     ages = [age for age in expected["age"] if age is not None]
@@ -156,11 +153,24 @@ def test_fields_are_fitted_to_the_training_entities_only():
     events = pl.DataFrame({"card": range(n), "day": range(n)})
     static = pl.DataFrame({"card": range(n), "age": np.arange(n) * 1.0, "word": [f"w{i % 40}" for i in range(n)]})
     held_out = ev.tables.holdout_mask(data(events).keys, 0.9, 3)
-    attached = data(events, holdout=0.9, holdout_seed=3, static=static, fitting=Fitting(min_count=2))
+    attached = data(events, holdout=0.9, holdout_seed=3, static=static)
     training = np.flatnonzero(~held_out)
     assert attached.schema.static_field("age").mean == pytest.approx(training.mean())
-    words = Counter(f"w{i % 40}" for i in training)
-    assert set(attached.schema.static_field("word").values) == {word for word, count in words.items() if count >= 2}
+    assert set(attached.schema.static_field("word").values) == {f"w{i % 40}" for i in training}
+
+
+def test_min_count_removes_no_class_of_a_label_or_of_an_expert_feature():
+    n = 40
+    events = pl.DataFrame({"card": np.arange(5 * n) % n, "day": np.arange(5 * n), "shop": ["a", "b"] * (5 * n // 2)})
+    people = pl.DataFrame({"card": range(n), "plan": ["gold"] + ["basic", "plus", "plus"] * (n // 3)})
+    read_events = data(events, categorical=["shop"], fitting=Fitting(min_count=10))
+    labelled = attach(read_events, people, fitting=Fitting(min_count=10))
+    assert labelled.schema.static_field("plan").values == ("plus", "basic", "gold")
+    config = {"encoder": {"dim": 4}}
+    run = ev.fit({**config, "method": {"name": "supervised", "label": "plan"}}, labelled, epochs=1)
+    assert ev.predict(run, events).column_names == ["card", "prediction", "p_plus", "p_basic", "p_gold"]
+    experts = ev.fit({**config, "method": {"name": "expclr", "features": ["plan"]}}, labelled, epochs=1)
+    assert experts.schema.static_field("plan").values == ("plus", "basic", "gold")
 
 
 # Inferred kinds

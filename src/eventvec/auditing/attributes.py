@@ -16,6 +16,7 @@ from eventvec.evaluation.joined_labels import rows_among
 from eventvec.statistics.corrections import together
 from eventvec.statistics.estimates import decimal
 from eventvec.tables import Embeddings
+from eventvec.tables.coding import missing_values
 from eventvec.tables.sources import Tabular, read_table
 
 OPPONENTS = ("aggregates", "handcrafted", "event_count", "untrained")
@@ -88,5 +89,6 @@ def _chance(result: Answer, z: Embeddings, protected: Tabular, column: str, key:
         return 0.5 if result.facts["metric"] == METRICS["binary"][0] else 0.0
     frame = read_table(protected, [key, column])
     rows = rows_among(z, frame[key].alias("").to_arrow(), key)
-    counts = frame[column].gather(rows[rows >= 0]).drop_nulls().value_counts()["count"].to_numpy()
+    values = frame[column].gather(rows[rows >= 0])
+    counts = values.filter(~missing_values(values)).value_counts()["count"].to_numpy()
     return float(np.max(counts) / np.sum(counts))

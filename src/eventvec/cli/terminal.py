@@ -6,7 +6,9 @@ import functools
 import io
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import tomli_w
@@ -17,7 +19,7 @@ from rich.text import Text
 
 from eventvec import interrupts, tables
 from eventvec.credentials import without_secrets
-from eventvec.errors import ConfigError, EventvecError
+from eventvec.errors import ConfigError, EventvecError, EventvecWarning
 
 if TYPE_CHECKING:
     from eventvec.answers import Answer
@@ -34,7 +36,8 @@ def report_errors(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return function(*args, **kwargs)
+            with _warnings_as_sentences():
+                return function(*args, **kwargs)
         except BrokenPipeError:
             raise  # the reader of the output has closed it; click then ends the command without a message
         except (EventvecError, OSError) as error:
@@ -48,6 +51,22 @@ def report_errors(function: Callable[P, R]) -> Callable[P, R]:
             raise typer.Exit(1) from error
 
     return run
+
+
+@contextmanager
+def _warnings_as_sentences() -> Iterator[None]:
+    """Print the warnings of eventvec on standard error without a place in a program, each time, inside the block."""
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, EventvecWarning):
+            sys.stderr.write(f"warning: {message}\n")  # a progress bar moves out of the way of what is written there
+        else:
+            others(message, category, *place, **more)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", EventvecWarning)
+        others, warnings.showwarning = warnings.showwarning, show
+        yield
 
 
 def say_wrong(sentence: str, code: int) -> None:

@@ -90,6 +90,7 @@ class Lineage:
             that choice, the `fingerprint` of the data and the time of their `last_event`.
         path: The folder of the last run, if it has one.
         samples: Of the labels, see `runs.label_samples`.
+        data: What the last run remembers of its data, see `tables.facts`.
     """
 
     run: str
@@ -97,6 +98,7 @@ class Lineage:
     holdouts: tuple[Mapping[str, Any], ...]
     path: str | None = None
     samples: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, the entries about the encoder in the metadata of a file."""

@@ -6,6 +6,7 @@ import functools
 import os
 import socket
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,13 +23,14 @@ from eventvec.dataset import Dataset, Origin
 from eventvec.embedding import choose_device
 from eventvec.engines.event_parts import shards_of
 from eventvec.engines.job import Job
-from eventvec.errors import CheckpointError, DataError, EventvecError
+from eventvec.errors import CheckpointError, DataError, EventvecError, EventvecWarning
 from eventvec.files import write_text
 from eventvec.options import option_types
 from eventvec.runs import Run
 from eventvec.tables import keys
 from eventvec.tables.cutoffs import cutoff_times, snapshots, until
 from eventvec.tables.embeddings import Embeddings
+from eventvec.tables.other_data import unlike
 from eventvec.tables.paths import files_of, stamp_of
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.shard_folder import ShardRecord, digest_of, file_of
@@ -172,7 +174,11 @@ def _table(path: str, stamps: tuple[tuple[int, int], ...]) -> pa.Table:
 def _embedded(job: Job, run: Run, shard: int, data: Dataset) -> tuple[Embeddings, dict[str, Any]]:
     """Return the embeddings of a shard, and what its record tells beside."""
     if job.state is None:
-        return run.embed(data, **job.scoring), {"notes": list(data.notes)}
+        with warnings.catch_warnings(
+            action="ignore", category=EventvecWarning
+        ):  # a note of the shard has the sentences
+            z = run.embed(data, **job.scoring)
+        return z, {"notes": [*data.notes, *unlike(data, run.lineage.data)]}
     options = dict(job.scoring)
     if options.get("history") is not None:
         options["history"] = _part_of_table(job, run, shard, options["history"])

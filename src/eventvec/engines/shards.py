@@ -117,7 +117,7 @@ def embed_shards(
         progress: Called with the number of shards that are done and of all shards.
         options: The fields of `EngineOptions` (engine, which is local by default; shards, workers), of
             `tables.read_options.Cuts` (until, cutoffs, cutoff_column) and of `TableFormat` (time_format, order, ties,
-            explode, key_as).
+            explode, key_as, decimal).
 
     Raises:
         ConfigError: If options contradict one another, the output holds something else, or the engine is not installed.

@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from eventvec.dataset import storage
 from eventvec.errors import printable, shown
-from eventvec.evaluation.joined_labels import Keyed, missing_labels, plain_values
+from eventvec.evaluation.joined_labels import Keyed, plain_values
 from eventvec.evaluation.task import Target
 from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables import times
-from eventvec.tables.coding import factorize
+from eventvec.tables.coding import factorize, missing_values
 from eventvec.tables.cutoffs import next_times
 from eventvec.tables.keys import align
 from eventvec.tables.label_times import TimedLabels
@@ -92,7 +92,7 @@ def earlier_labels(
     rows = pl.DataFrame(
         {"entity": entities.astype(np.int64), "moment": moments, "end": next_times(moments) if inclusive else moments}
     ).with_row_index("row")
-    labels = labels.filter(~missing_labels(labels["value"])).unique()
+    labels = labels.filter(~missing_values(labels["value"])).unique()
     labels = labels.filter(~labels.select("entity", "time").is_duplicated())
     time = labels["time"].to_numpy()
     known = np.maximum(labels["known"].to_numpy(), next_times(time) if inclusive else time)

@@ -17,6 +17,7 @@ from eventvec.dataset import repeated, storage
 from eventvec.errors import ConfigError, DataError, no_column, shown
 from eventvec.schema import Schema
 from eventvec.sequences import Array
+from eventvec.tables.coding import missing_values
 from eventvec.tables.keys import align, align_rows, key_form, key_series
 from eventvec.tables.label_times import TimedLabels
 from eventvec.tables.sources import Tabular, read_table
@@ -158,7 +159,7 @@ def join_labels(
     for name in (key, *labels.values(), *named.values()):
         if name not in table.columns:
             raise DataError(no_column(name, table.columns, table="the label table"))
-    is_missing = np.logical_and.reduce([missing_labels(table[name]).to_numpy() for name in labels.values()])
+    is_missing = np.logical_and.reduce([missing_values(table[name]).to_numpy() for name in labels.values()])
     if len(table) and is_missing.all():
         named_labels = " and ".join(map(shown, labels.values()))
         raise DataError(f"no row of {len(table):,} has a label ({named_labels}); two distinct values are needed")
@@ -251,11 +252,6 @@ def join_timed(
         of=of,
         moments=moments if is_cutoff or (moments is not None and repeated(keys)) else None,
     )
-
-
-def missing_labels(labels: pl.Series) -> pl.Series:
-    """Return a mask of null and NaN."""
-    return labels.is_null() | (labels.is_nan() if labels.dtype.is_float() else False)
 
 
 def plain_values(column: pl.Series) -> Array:

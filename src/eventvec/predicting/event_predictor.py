@@ -49,6 +49,8 @@ from eventvec.predicting.network_family import NetworkLesson
 from eventvec.runs import Run, versions
 from eventvec.schema import Schema
 from eventvec.sequences import Array
+from eventvec.tables import facts
+from eventvec.tables.other_data import check_data
 
 HANDCRAFTED, ALL = "hand-crafted", "all"
 BOTH, CODES, CONVOLUTIONS = "codes and convolutions", "codes", "convolutions"
@@ -82,8 +84,9 @@ class Predictor:
         families: The families that the models read.
         sets: The families of each set of features on which models are trained.
         stack: The models with their weights.
-        info: What a run folder says beside these: `id`, `seed`, `fingerprint`, `versions`, counts, `metric`, the
-            `scores` of `held_out_scores`, None if there were too few rows, `gains`, and the `doubt` of `suspicion`.
+        info: What a run folder says beside these: `id`, `seed`, `fingerprint`, `versions`, counts, the facts of the
+            `data`, `metric`, the `scores` of `held_out_scores`, None if there were too few rows, `gains`, and the
+            `doubt` of `suspicion`.
         label_time: The column with the times of the labels; None if they had none.
         inclusive: Whether events at the very time of a label were read.
         vector: The run whose vectors are a family.
@@ -107,7 +110,8 @@ class Predictor:
         return [str(name) for name in pa.array(self.target.classes).cast(pa.string()).to_pylist()]
 
     def predict(self, rows: Rows) -> Array:
-        """Return `(n, classes)` probabilities, or `(n,)` numbers."""
+        """Return `(n, classes)` probabilities, or `(n,)` numbers; warn of rows that are unlike the training's."""
+        check_data(rows.data, self.info["data"])
         blocks = features_of(self.families, rows)
         features = {name: matrix(blocks, self.sets[name])[0] for name in {name for name, _ in self.stack.models}}
         predicted = self.stack.predict(features or {"": np.empty((len(rows.data), 0))})
@@ -194,6 +198,7 @@ def learn(lesson: Lesson, effort: Effort) -> Predictor:
         "id": uuid.uuid4().hex[:12], "seed": effort.seed, "fingerprint": lesson.rows.data.fingerprint,
         "versions": versions(), "rows": n,
         "entities": n if lesson.entities is None else len(np.unique(lesson.entities)),
+        "data": facts(lesson.rows.data),
         "metric": effort.metric, "scores": scores, "gains": gains(stack, columns),
         "doubt": doubt([_too_high(scores, target, effort.metric), copied], EARLIER in families),
     }  # fmt: skip

@@ -18,6 +18,7 @@ from eventvec.precision import exact_cudnn, matmul_precision
 from eventvec.predicting.prediction import keyed_table
 from eventvec.runs import Run, check_run
 from eventvec.sequences import Sequences
+from eventvec.tables.other_data import check_data
 from eventvec.tables.read_options import Cuts, Storage, TableFormat
 from eventvec.tables.sources import Tabular
 from eventvec.tables.times import to_arrow
@@ -68,6 +69,7 @@ def surprise(run: Run, events: Dataset | Tabular, *, progress: Progress | None =
             f"the method {type(method).__name__} gives no surprise of events; fit a run with the method next_event"
         )
     data = run.read(events, **options)
+    check_data(data, run.lineage.data)
     x = data.sequences.to("cpu")
     parts = _parts(method, x, progress)
     first = (x.steps() == 0).numpy()

@@ -165,8 +165,9 @@ def _learned(
 ) -> Learned:
     """Return what a predictor learns from rows with their labels."""
     of_label = _target(labels, asked)
-    if len(of_label.y) < len(labels):
+    if missing := len(labels) - len(of_label.y):
         data, weights = data[of_label.rows], None if weights is None else weights[of_label.rows]
+        data = replace(data, notes=(*data.notes, f"{missing:,} of {len(labels):,} rows have no label."))
     rows = Rows(data, timed, {name: with_key(table) for name, table in asked.features.items()}, None)
     entities = factorize(pa.chunked_array([storage(data.keys)]))[0].astype(np.int64) if repeated(data.keys) else None
     time = None if timed is None else timed.time

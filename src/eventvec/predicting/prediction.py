@@ -24,6 +24,7 @@ from eventvec.runs import Run, check_run
 from eventvec.schema import Categorical, Numeric
 from eventvec.sequences import Array
 from eventvec.tables.embeddings import row_columns
+from eventvec.tables.other_data import check_data
 from eventvec.tables.outputs import MARK
 from eventvec.tables.prediction_places import Places, read_places
 from eventvec.tables.read_options import Cuts, Storage, TableFormat
@@ -55,6 +56,8 @@ def predict(
 
     Predictions are null for entities that the encoder cannot read, such as those with a missing value among points,
     which every value of needs; `fit` leaves these entities out.
+
+    An `EventvecWarning` says where the events are unlike those that the run learned from.
 
     The events need no labels. For the raw logits, use ``embed(run.method.predictor, data)``.
 
@@ -111,6 +114,7 @@ def predict(
         )
     data = run.read(events, static=static, **options)
     run.check_inputs(data)
+    check_data(data, run.lineage.data)
     known = _readable(run, data)
     rows = data.sequences[known.nonzero().squeeze(1)]
     columns = label_columns(run, encode(predictor, rows, progress=progress))
@@ -143,6 +147,7 @@ def _predict_at(
             f"{', '.join(map(shown, names))}: at= (--at)"
         )
     data = run.read(events, **options)
+    check_data(data, run.lineage.data)
     places = read_places(data, at, points.covariates, options.get("time_format"))
     known = _readable(run, data, places)
     values = {name: column[known] for name, column in places.values.items()}

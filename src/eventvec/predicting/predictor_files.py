@@ -46,7 +46,7 @@ from eventvec.predicting.labels_by_rule import LabelsByRule
 from eventvec.predicting.network_family import Network
 from eventvec.runs import load
 from eventvec.runs.building import refusing_damage
-from eventvec.runs.run_files import read_tensors, write_tensors
+from eventvec.runs.run_files import Facts, read_tensors, write_tensors
 from eventvec.schema import Schema
 from eventvec.statistics import Estimate
 from eventvec.tables import check_place
@@ -55,7 +55,7 @@ FORMAT, KIND = 1, "predictor"
 INFO, SCHEMA, ARRAYS = "run.json", "schema.json", "arrays.safetensors"
 PARTS, COLUMNS = ("mean", "scale", "weights", "offset"), "columns"
 """The arrays of a linear model, and the array of boosted trees."""
-FACTS = ("id", "seed", "fingerprint", "versions", "rows", "entities")
+FACTS = ("id", "seed", "fingerprint", "versions", "rows", "entities", "data")
 """What `run.json` says of a predictor as of a run."""
 
 
@@ -106,6 +106,7 @@ class _Info(BaseModel, extra="forbid"):
     versions: dict[str, str]
     rows: NonNegativeInt
     entities: NonNegativeInt
+    data: Facts
     label: str
     task: Literal["binary", "multiclass", "numeric"]
     classes: list[bool | int | float | str]
@@ -238,7 +239,8 @@ def load_predictor(path: str) -> tuple[Predictor, dict[str, Any]]:
     offset = info.offset if isinstance(info.offset, float) else np.asarray(info.offset)
     stack = Stacked(info.task, models, weights, offset)
     facts = info.model_dump(
-        include={"id", "seed", "fingerprint", "versions", "rows", "entities", "metric", "gains", "doubt"}
+        include={*FACTS, "metric", "gains", "doubt"},
+        exclude_unset=True,
     )
     predictor = Predictor(
         schema, target, families, sets, stack, {**facts, "scores": _read_scores(info.scores)}, info.label_time,

@@ -61,8 +61,8 @@ def features(
         out: The folder of a run to write.
         progress: Called with the number of rows done and of all rows.
         options: The fields of the dataclasses in `tables.read_options`: `Columns` (key, time, categorical, numeric and
-            others; none with `run`), `TableFormat` (time_format, order, ties, explode, key_as), `Cuts` (until, cutoffs,
-            cutoff_column, inclusive) and `Storage` (store).
+            others; none with `run`), `TableFormat` (time_format, order, ties, explode, key_as, decimal), `Cuts`
+            (until, cutoffs, cutoff_column, inclusive) and `Storage` (store).
 
     Raises:
         ConfigError: If a part is not known or has the features of another one, options contradict one another, or the

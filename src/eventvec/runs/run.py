@@ -115,7 +115,8 @@ class Run:
         """What the encoder was trained on, in this run and those before it."""
         path = str(self.path) if self.path else None
         info = self.info
-        return Lineage(self.id, tuple(info["labels"]), tuple(info["holdouts"]), path, info.get("label_samples", {}))
+        samples, data = info.get("label_samples", {}), info.get("data", {})
+        return Lineage(self.id, tuple(info["labels"]), tuple(info["holdouts"]), path, samples, data)
 
     @property
     def history(self) -> tuple[Record, ...]:
@@ -169,7 +170,7 @@ class Run:
             static: A table with the key and the static columns from which the run predicts, if it was trained with
                 `static_inputs`; its other columns are not read.
             options: The fields of `tables.read_options.Cuts` (until, cutoffs, cutoff_column) and `TableFormat`
-                (time_format, order, ties, explode, key_as).
+                (time_format, order, ties, explode, key_as, decimal).
 
         Raises:
             ConfigError: If there is no such option, or the options contradict one another.

@@ -46,11 +46,19 @@ class _Lengths(BaseModel, extra="forbid"):
     longest: NonNegativeInt
 
 
-class _Facts(BaseModel, extra="allow"):
-    """What a model card says of the data, see `tables.facts`."""
+class _Spans(BaseModel, extra="forbid"):
+    """The times from first to last event of the entities with events."""
+
+    median: float = Field(ge=0, allow_inf_nan=False)
+    long: float = Field(ge=0, allow_inf_nan=False)
+
+
+class Facts(BaseModel, extra="allow"):
+    """What a model remembers of its training data, see `tables.facts`."""
 
     period: list[int | float | str] = Field(default=[0, 0], min_length=2, max_length=2)
     lengths: _Lengths = Field(default_factory=lambda: _Lengths(shortest=0, median=0, longest=0))
+    spans: _Spans = Field(default_factory=lambda: _Spans(median=0, long=0))
     columns: dict[str, dict[str, float]] = Field(default_factory=dict)
 
 
@@ -82,7 +90,7 @@ class _Info(BaseModel, extra="allow"):
     events: NonNegativeInt = 0
     parent: str = Field("", alias="from")
     parts: dict[str, str] = Field(default_factory=dict)
-    data: _Facts = Field(default_factory=_Facts)
+    data: Facts = Field(default_factory=Facts)
 
 
 class _Epoch(BaseModel, extra="allow"):

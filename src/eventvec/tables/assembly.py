@@ -104,7 +104,7 @@ class Assembly:
         if rows.tie_ranks is not None and part.ties == "canonical":
             self._tie_ranks = self._tie_ranks or self._sink()
             self._tie_ranks.append(rows.tie_ranks)
-        reader = ColumnReader(part.events, rows.order, rows.heads)
+        reader = ColumnReader(part.events, rows.order, rows.heads, self.options.table.decimal)
         for name, column in zip(part.names, arranged.stream, strict=True):
             if (builder := self._builder(name, column, reader)) is not None:
                 builder.add(reader, column)
@@ -124,6 +124,9 @@ class Assembly:
                 remedy = "; to use it all the same, name it in hashed= (--hashed), or texts= (--texts)"
                 advice = remedy if "near-unique" in guess.reason else ""
                 notes.append(f"column {shown(name)} is left out: {guess.reason}{advice}{self.sample}")
+            if guess is not None and guess.marks:
+                remedies = " or ".join(f"decimal={mark!r} (--decimal '{mark}')" for mark in guess.marks)
+                notes.append(f"texts in column {shown(name)} are numbers in another notation; to read them: {remedies}")
         if self.schema is None:
             plain = [each for each in self._builders.values() if isinstance(each, CodesBuilder | NumbersBuilder)]
             notes += column_notes(

@@ -214,6 +214,11 @@ def hashed_note(field: Categorical) -> str:
     )
 
 
+def missing_values(column: pl.Series) -> pl.Series:
+    """Return a mask of null and NaN."""
+    return column.is_null() | (column.is_nan() if column.dtype.is_float() else False)
+
+
 def pick(values: Array, order: Array | None) -> Array:
     """Return the values in an order, as a writeable array, which torch can share."""
     if order is not None:
@@ -263,6 +268,6 @@ def _parsed(name: str, column: pa.ChunkedArray) -> Array:
     if wrong.any():
         raise DataError(
             f"column {shown(name)} is numeric but has {count_and_first(wrong, 'text')}; "
-            "list it as categorical, or leave cells without a number empty"
+            "list it as categorical, or leave cells without a number empty; decimal= (--decimal) reads a decimal comma"
         )
     return np.append(parsed.cast(pl.Float32).to_numpy(), np.float32(np.nan))[codes]

@@ -12,6 +12,7 @@ from eventvec.tables import coding, kinds
 from eventvec.tables.coding import Coded, pick
 from eventvec.tables.lists import ExplodedEvents
 from eventvec.tables.nested import elements
+from eventvec.tables.notations import with_points
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,13 @@ class ColumnReader:
         events: The table that they are from.
         order: `(events,)` the place of each event in the exploded table; None if that is already in this order.
         heads: `(n,)` the place of each entity's first event in this order.
+        decimal: The decimal mark of numbers in text, see `TableFormat`.
     """
 
     events: ExplodedEvents
     order: Array | None
     heads: Array
+    decimal: str | None = None
 
     def guess(self, name: str, column: pa.ChunkedArray) -> kinds.Guess:
         """Return the kind of a column that nobody listed.
@@ -38,7 +41,11 @@ class ColumnReader:
             first = np.sort(np.unique(order, return_index=True)[1])
             order, heads = order[first], np.searchsorted(first, heads)
         with self.events.counting(name):
-            return kinds.infer(name, column, order, heads)
+            guess = kinds.infer(name, column, order, heads)
+            if self.decimal not in guess.marks:
+                return guess
+            numbers = pa.array(coding.numbers(name, with_points(column, self.decimal)), from_pandas=True)
+            return kinds.infer(name, pa.chunked_array([numbers]), order, heads)
 
     def coded(self, name: str, column: pa.ChunkedArray) -> Coded:
         """Return a column by its distinct texts."""
@@ -55,7 +62,7 @@ class ColumnReader:
     def numbers(self, name: str, column: pa.ChunkedArray) -> Array:
         """Return `(events,)` float32 the numbers of a column."""
         with self.events.counting(name):
-            values = coding.numbers(name, column)
+            values = coding.numbers(name, with_points(column, self.decimal))
         return pick(values, self._order(name))
 
     def refuse_infinite(self, name: str, column: pa.ChunkedArray) -> None:

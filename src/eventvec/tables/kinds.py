@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from eventvec.errors import listed, shown
 from eventvec.sequences import Array
 from eventvec.tables.coding import Coded, coded, factorize, kind_of, numbers, pick
+from eventvec.tables.notations import decimal_marks
 from eventvec.tables.times import epoch_unit
 
 FEW = 50  # distinct values: up to so many a column is never near-unique
@@ -63,11 +64,13 @@ class Guess(NamedTuple):
     """The inferred kind of a column, None if it is left out, and the reason; `whole` if it holds whole numbers.
 
     Only the kinds of whole numbers are guesses: text and booleans are categories, numbers with fractions are numbers.
+    `marks` are the decimal marks by which all texts of a column are numbers, if they are not plain ones.
     """
 
     kind: Literal["categorical", "numeric", "hashed", "text", "vector"] | None
     reason: str
     whole: bool = False
+    marks: tuple[str, ...] = ()
 
 
 def infer(name: str, column: pa.ChunkedArray, order: Array | None, heads: Array | None = None) -> Guess:
@@ -101,14 +104,15 @@ def infer(name: str, column: pa.ChunkedArray, order: Array | None, heads: Array 
     codes, texts = coded(name, column)
     codes = pick(codes, order)
     counts = Coded(codes, texts).counts()
+    marks = tuple(decimal_marks(texts.filter(pa.array(counts > 0)))) if kind == "text" else ()
     reason = _no_value(counts, codes) or _identifies(counts, codes, heads) or _nested(counts, codes, heads)
     if reason is None and kind == "text":
         is_date = pc.match_substring_regex(texts.filter(pa.array(counts > 0)), DATE_TEXT)
         reason = "it holds dates as text" if pc.all(is_date).as_py() else None
     if reason:
-        return Guess(None, reason)
+        return Guess(None, reason, marks=marks)
     distinct, present = int((counts > 0).sum()), int(counts.sum())
-    return Guess("hashed" if are_many(distinct, present) else "categorical", kind)
+    return Guess("hashed" if are_many(distinct, present) else "categorical", kind, marks=marks)
 
 
 def near_unique(distinct: int, present: int) -> str | None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import numpy as np
@@ -243,8 +245,12 @@ def labelled_histories(
     if timed.moments is None or timed.time is None:
         is_cut = data.moments is not None or data.origin.until is not None
         return data if is_cut else replace(data, notes=(*data.notes, *timed.notes)), timed, key
-    present = timed.table.select(~pl.all_horizontal(pl.col(names).is_null())).to_series()
-    timed = replace(timed, table=timed.table.filter(present), moments=timed.moments.filter(present))
+    missing = reduce(and_, (coding.missing_values(timed.table[name]) for name in names))
+    unlabelled = (f"{missing.sum():,} rows of the label table have no label.",) if missing.any() else ()
+    timed = replace(
+        timed, table=timed.table.filter(~missing), moments=timed.moments.filter(~missing),
+        notes=(*timed.notes, *unlabelled),
+    )  # fmt: skip
     if data.moments is not None and repeated(data.keys):
         cutoff = data.origin.options.get("cutoff_column")
         if timed.time != cutoff:
@@ -258,7 +264,7 @@ def labelled_histories(
                 f"inclusive is given, and the histories were cut before their times in {shown(timed.time)}; read the "
                 "events with inclusive=True (--inclusive) too, or without cutoffs= (--cutoffs)"
             )
-        return data, timed, key
+        return replace(data, notes=(*data.notes, *unlabelled)), timed, key
     rows = pl.DataFrame({"row": align(data.keys, timed.table, key), "moment": timed.moments})
     rows = rows.filter(pl.col("row") >= 0, pl.col("moment").is_not_null()).unique().sort("row", "moment")
     if rows.is_empty():

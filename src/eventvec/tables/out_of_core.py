@@ -146,7 +146,8 @@ def _sampled_kinds(parts: Parts, options: ReadOptions) -> tuple[dict[str, Guess]
             f"no kinds can be inferred from a sample of {arranged.counts.entities:,} entities, none of whose events is "
             "used; list the columns: categorical= and numeric= (--categorical, --numeric)"
         ) from error
-    reader, listed = ColumnReader(sample.events, arranged.rows.order, arranged.rows.heads), table.requested.roles
+    rows, listed = arranged.rows, table.requested.roles
+    reader = ColumnReader(sample.events, rows.order, rows.heads, options.table.decimal)
     with counting(key_parts.WITHIN):
         columns = zip(sample.names, arranged.stream, strict=True)
         guesses = {name: reader.guess(name, column) for name, column in columns if name not in listed}

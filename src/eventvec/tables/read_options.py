@@ -162,6 +162,8 @@ class TableFormat:
             are exploded together and need equal lengths; a null or empty list gives one event with missing values. The
             members of structures become columns, such as items.price. By default the schema's, or else none.
         key_as: The name of the key in files that eventvec writes.
+        decimal: The decimal mark of numbers in text, ',' or '.', such as ',' for '1.200,50'. The other one, spaces and
+            apostrophes may separate groups of three digits. By default, only plain numbers such as '1200.50' are read.
     """
 
     time_format: str | None = None
@@ -169,8 +171,11 @@ class TableFormat:
     ties: Ties | None = None
     explode: Sequence[str] | None = None
     key_as: str | None = None
+    decimal: Literal[",", "."] | None = None
 
     def __post_init__(self) -> None:
+        if self.decimal is not None:
+            one_of("decimal", self.decimal, (",", "."))
         if self.explode is not None:
             check_names("explode", self.explode)
         if self.ties is not None:

@@ -45,8 +45,8 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
             `table` names the table of each event.
         schema: A fitted schema, which also names the columns.
         options: The fields of the dataclasses in `tables.read_options`: `Columns` (key, time, categorical, numeric,
-            hashed, summed, texts, meds, fitting), `TableFormat` (time_format, order, ties, explode, key_as), `Cuts`
-            (until, cutoffs, cutoff_column), `HoldOut` (holdout, holdout_seed) and `StaticColumns` (static,
+            hashed, summed, texts, meds, fitting), `TableFormat` (time_format, order, ties, explode, key_as, decimal),
+            `Cuts` (until, cutoffs, cutoff_column), `HoldOut` (holdout, holdout_seed) and `StaticColumns` (static,
             static_columns). `Dataset.origin` records them.
 
     Raises:

@@ -62,7 +62,8 @@ def attach(
             are inferred as for events, except that texts that are near-unique or have more than 50 characters on
             average are `text`, and lists of numbers are `vector`. Lists of unequal lengths or with missing numbers are
             then left out with a note.
-        fitting: The `min_count` and `max_values` of vocabularies, counted in entities.
+        fitting: The `max_values` of vocabularies, counted in entities; `min_count` is for events, and every class of a
+            static column is kept.
 
     Raises:
         ConfigError: If a kind is unknown or a column has two roles.
@@ -190,9 +191,9 @@ class _Matched:
         field: Static
         if kind == "categorical":
             codes, texts = coding.coded(name, column)
-            field = coding.frequent(name, texts, Coded(codes[self.rows], texts).counts(), fitting)
-            values, notes = self.apply(column, field)
-            return field, values, (*notes, *coding.rare_note(field, fitting))
+            every = replace(fitting, min_count=1)  # a rare class of a label is a class too
+            field = coding.frequent(name, texts, Coded(codes[self.rows], texts).counts(), every)
+            return field, *self.apply(column, field)
         if kind == "numeric":
             scale = replace(fitting, log=False, standardise=True)
             field = scaled(name, coding.numbers(name, column)[self.rows], scale)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from eventvec.dataset import Dataset, period
-from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Static, Text, Vector
-from eventvec.sequences import Sequences, Values
+from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Numeric, Schema, Static, Text, Vector
+from eventvec.sequences import Sequences, Values, histories
 from eventvec.tables.scales import Spread
+
+LONG = 0.9
+"""The quantile of the times from first to last event that tells how long the long histories are."""
+SECOND = 1_000_000
+"""A second in the unit of calendar times."""
 
 
 def describe(data: Dataset) -> list[dict[str, Any]]:
@@ -37,23 +42,52 @@ def describe(data: Dataset) -> list[dict[str, Any]]:
 
 
 def facts(data: Dataset) -> dict[str, Any]:
-    """Return what a model card says of the data: no value of an event but the first and the last time.
+    """Return what a model remembers of its training data: no value of an event but the first and the last time.
 
     `period` has the first and the last time, calendar times as dates; `lengths` the `shortest`, `median` and `longest`
-    number of events of an entity with events; `columns` the shares of `missing` and `unknown` values by column. What
-    does not apply is left out.
+    number of events of an entity with events; `spans` the `median` and the `long` time, the 90 % quantile, from its
+    first to its last event, in seconds for calendar times. `columns` has by column the shares of `missing` and of
+    `unknown` values, the share of `unknown_entities`, all of whose values are unknown, and the `mean` and `std` of
+    numbers as the schema scales them; of rows that were cut at several times of an entity, events count once. What does
+    not apply is left out.
     """
-    x, events = data.sequences, replace(data.schema, static=())
+    x = data.sequences
     described: dict[str, Any] = {}
     if (ends := period(x)) is not None:
         described["period"] = [_day(int(end)) if data.schema.clock else end for end in ends]
+        described["spans"] = _spans(x, data.schema)
     if x.total:
         lengths = x.lengths[x.lengths > 0]
         median = float(np.median(lengths.cpu().numpy()))
         described["lengths"] = {"shortest": int(lengths.min()), "median": median, "longest": x.longest}
-    rows = describe(replace(data, schema=events))[2:]
-    shares = {row["name"]: {k: row[k] for k in ("missing", "unknown") if row[k] is not None} for row in rows}
-    return {**described, "columns": shares} if shares else described
+    read_once = x if data.moments is None else x[histories(x)[0]]
+    columns = {field.name: _column(read_once, field) for field in (*data.schema.fields, *data.schema.nested)}
+    return {**described, "columns": columns} if columns else described
+
+
+def _spans(x: Sequences, schema: Schema) -> dict[str, float]:
+    """Return quantiles of the time from the first to the last event of the entities with events."""
+    time, filled = x.columns["time"], x[x.lengths > 0]
+    assert isinstance(time, Tensor)
+    spans = (time[filled.starts + filled.lengths - 1] - time[filled.starts]).double().cpu().numpy()
+    median, long = np.quantile(spans, (0.5, LONG)) / (SECOND if schema.clock else 1)
+    return {"median": float(median), "long": float(long)}
+
+
+def _column(x: Sequences, field: Categorical | Numeric | Text) -> dict[str, float]:
+    """Return what a model remembers of a column of events."""
+    parts = _by_parts(x, field.name)
+    _, entries = _summarise(field, map(field.scale, parts) if isinstance(field, Numeric) else parts)  # type: ignore[arg-type]
+    known = {name: share for name, share in entries.items() if name != "values"}
+    if not isinstance(field, Categorical) or not isinstance(x.columns[field.name], Tensor):
+        return known
+    present, is_known = (torch.zeros(len(x), dtype=torch.bool, device=x.device) for _ in range(2))
+    for block in x.blocks():
+        rows = x[block]
+        codes, row = rows.values(field.name), rows.rows() + block.start
+        present[row[codes != MISSING]] = True
+        is_known[row[codes >= FIRST]] = True
+    return known | {"unknown_entities": int((present & ~is_known).sum()) / max(int(present.sum()), 1)}
 
 
 def _day(time: int) -> str:

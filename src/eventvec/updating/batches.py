@@ -88,7 +88,7 @@ def update(run: Run, events: Events, state: Path | str, **options: Any) -> Updat
         events: The new events, as `Run.read` takes them.
         state: The store, which is created if it is missing; the first batch may be the whole history.
         options: The fields of `UpdateOptions` (late, history, batch_id, recent, keep) and of
-            `tables.read_options.TableFormat` (time_format, order, ties, explode, key_as).
+            `tables.read_options.TableFormat` (time_format, order, ties, explode, key_as, decimal).
 
     Raises:
         ConfigError: If options contradict one another, or the encoder cannot continue exactly and `recent` is not
