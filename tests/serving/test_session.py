@@ -233,15 +233,14 @@ def test_a_store_that_is_removed_or_replaced_under_a_session_refuses_the_next_pu
         state.rename(tmp_path / "moved")
         if replaced:
             (tmp_path / "other").rename(state)
-        before = content(tmp_path / "moved")
         for use in (
             lambda: session.push(rows[2]), lambda: session.push(rows[0]), lambda: session.vector(rows[0][KEY]),
             lambda: session.positions, lambda: reader.vector(rows[0][KEY]), lambda: len(reader), session.flush,
         ):  # fmt: skip
             with pytest.raises(CheckpointError, match=r"state, or the log beside it, was removed or replaced"):
                 use()
-        assert content(tmp_path / "moved") == before
         (tmp_path / "moved").rename(state)
+        assert sum(row[1] for row in content(state)) == 1
         assert session.push(rows[2]).applied
         assert not session.push(rows[0]).applied
 
