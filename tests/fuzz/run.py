@@ -35,8 +35,8 @@ from typing import IO, Any
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent))  # helpers of other tests
 
-KINDS = ("tables", "commands", "batches", "folders", "stores", "pages")
-EVERY = {"commands": 8, "pages": 20}
+KINDS = ("tables", "commands", "batches", "folders", "predictors", "stores", "sessions", "servers", "pages")
+EVERY = {"commands": 8, "pages": 20, "predictors": 4, "servers": 8}
 """The kinds of slow cases are played in one of so many rounds, the others in each."""
 HANGS = 90
 """The seconds after which a case counts as hanging; an ordinary one takes a fraction of a second."""

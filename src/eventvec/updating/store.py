@@ -184,10 +184,9 @@ class Store:
         time = int if kind.kind == "i" else (int, float)
         for start in range(0, n, ROWS):
             part = enumerate(keys[start : start + ROWS], start)
-            rows = self._typed(self._joined(part, "key", f"place, {ENTITY}", "entities"), int, str, int, int, int, time, int)
+            rows = self._described(self._joined(part, "key", f"{ENTITY}, place", "entities"), time)
             if rows:
-                self._require(digest_of(row[1:6]) == row[6] for row in rows)
-                places, _, *columns, _ = zip(*rows, strict=True)
+                _, *columns, _, places = zip(*rows, strict=True)
                 for values, column in zip(facts, columns, strict=True):
                     values[list(places)] = column
         return facts
@@ -275,6 +274,25 @@ class Store:
             (before,) = self.db.execute(query, (limit,)).fetchone() or (0,)  # those up to it are not kept either
             self.db.execute("UPDATE batches SET kept = 0 WHERE number > ? AND number <= ?", (before, limit))
 
+    def verify(self) -> dict[str, int]:
+        """Return the numbers of `entities` and of `states`, after a check of every row and of the file.
+
+        Raises:
+            CheckpointError: If something is not what was written.
+        """
+        others = """SELECT count(*) FROM entities LEFT JOIN versions USING (version)
+            WHERE versions.events IS NOT entities.events OR versions.last_time IS NOT entities.last_time"""
+        with self.reading():
+            self._require(row == ("ok",) for row in self.db.execute("PRAGMA integrity_check(1)").fetchall())
+            entities = self.db.execute(f"SELECT {ENTITY}, 0 FROM entities")
+            while rows := entities.fetchmany(ROWS):
+                self._described(rows, (int, float))
+            states, count = self.db.execute(f"SELECT {VERSION} FROM versions"), 0
+            while rows := states.fetchmany(ROWS):
+                count += len(self._checked(rows))
+            self._require([self.db.execute(others).fetchone() == (0,)])
+            return {"entities": self.count(), "states": count}
+
     def forget(self, key: str) -> bool:
         """Return whether the store had an entity, after deleting all its versions and overwriting their bytes."""
         with self.writing():
@@ -323,6 +341,12 @@ class Store:
         """Return rows of the columns `VERSION` after a check of their checksums."""
         rows = self._typed(rows, int, (int, NoneType), int, (int, float), int, bytes)
         self._require(digest_of(row[:4], row[5]) == row[4] for row in rows)
+        return rows
+
+    def _described(self, rows: list[tuple[Any, ...]], time: type | tuple[type, ...]) -> list[tuple[Any, ...]]:
+        """Return rows of the columns `ENTITY`, and after them a number, after a check of their checksums."""
+        rows = self._typed(rows, str, int, int, int, time, int, int)
+        self._require(digest_of(row[:5]) == row[5] for row in rows)
         return rows
 
     def _require(self, holds: Iterable[bool]) -> None:

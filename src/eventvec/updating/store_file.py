@@ -113,6 +113,19 @@ def opened(
             yield Store(path, db, files)
 
 
+def verify(path: Path) -> dict[str, int]:
+    """Return the numbers of `entities` and of `states` of a store of any run, after a check of all that it holds.
+
+    Raises:
+        CheckpointError: If it is no store, or something in it is not what was written.
+    """
+    with told(path):
+        check_log(Path(f"{path.resolve()}-wal"))
+        with closing(_connect(path)) as db:
+            _check_format(path, db)
+            return Store(path, db, {}).verify()
+
+
 @contextmanager
 def told(path: Path) -> Iterator[None]:
     """Say what an error of sqlite means for the store.
