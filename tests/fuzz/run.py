@@ -19,6 +19,7 @@ import os
 import resource
 import selectors
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -168,7 +170,9 @@ class Child:
         environment = {**os.environ, "TMPDIR": str(self.folder), "OMP_NUM_THREADS": "1", "RUST_BACKTRACE": "0"}
         command = [sys.executable, str(HERE / "run.py"), *options, "--case", str(first)]
         with (self.folder / "stderr").open("wb") as stderr:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, env=environment)
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=stderr, env=environment, start_new_session=True
+            )
         assert self.process.stdout is not None
         self.output: IO[bytes] = self.process.stdout
         self._rest = b""
@@ -194,7 +198,8 @@ class Child:
         return f"the process ended with code {self.process.returncode} — {last}"
 
     def close(self) -> None:
-        self.process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)  # it, and the servers and consumers that it has started
         self.process.wait()
         self.output.close()
         shutil.rmtree(self.folder, ignore_errors=True)

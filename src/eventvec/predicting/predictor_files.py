@@ -159,7 +159,7 @@ def _write(predictor: Predictor, given: Mapping[str, Any], folder: Path) -> None
         elif isinstance(model, Linear):
             arrays |= {f"model.{place}.{part}": torch.from_numpy(np.array(getattr(model, part))) for part in PARTS}
     write_tensors(folder / ARRAYS, arrays, {"kind": KIND})  # a file without a header could not be read
-    names += [f"{NETWORK}/{file.name}" for file in sorted((folder / NETWORK).glob("*"))]
+    names += [f"{part}/{file.name}" for part in (NETWORK, VECTOR) for file in sorted((folder / part).glob("*"))]
     digests = {name: _digest(folder / name) for name in names}
     write_text(folder / INFO, json.dumps({**_described(predictor), "given": dict(given), "files": digests}, indent=1))
 
