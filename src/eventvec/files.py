@@ -20,7 +20,6 @@ from eventvec import interrupts
 from eventvec.credentials import is_address
 from eventvec.errors import ConfigError
 
-
 RANDOM = "[0-9a-f]" * 16
 """The part of a draft's name that is random."""
 

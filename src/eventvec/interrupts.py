@@ -35,7 +35,7 @@ PAUSE = 0.01
 """The seconds until an exception that was swallowed is raised again, elsewhere than in the place that swallowed it."""
 
 temporary: set[str] = set()
-"""The paths of files and folders that are deleted if a signal ends the process; a path is here before there is such a file."""
+"""The paths of files and folders that are deleted if a signal ends the process, from before they are made."""
 
 
 class Interrupted(KeyboardInterrupt):

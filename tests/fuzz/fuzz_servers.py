@@ -15,17 +15,17 @@ from typing import Any
 
 import fuzz_sessions
 import httpx
-import served
 from draws import chance
 from fuzz_sessions import KEYS, event
 from outcomes import ACCEPTED, check_message, require, way
-from updates import untrained
 
 import eventvec as ev
+import served
+from updates import untrained
 
 CODES = {200, 400, 401, 403, 404, 405, 408, 413, 415, 422, 429, 501, 503}
 ODD = (None, 0, -1, 1.5, 10**400, "", "x", "\x00", "a\nb", [], {}, [[]], True, "2024-01-01", "x" * 5000, "\ud800")
-PATHS = ("/health", "/metrics", "/openapi.json", "/docs", "/vectors/absent", "/vectors/", "/absent", "/vectors/%00", "/")
+PATHS = ("/health", "/metrics", "/openapi.json", "/docs", "/vectors/absent", "/vectors/", "/absent", "/vectors/%00")
 
 
 def play(rng: Random, folder: Path) -> str:
@@ -110,8 +110,11 @@ def _odd(rng: Random, client: httpx.Client) -> None:
 
 def _raw(rng: Random, port: int) -> None:
     """Send bytes that are no request, or half of one, and go away."""
-    parts = (b"GET / HTTP/1.1\r\n", b"POST /events HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\n\r\n{", b"\r\n\r\n",
-             b"\x16\x03\x01\x02", rng.randbytes(50), b"GET /" + b"x" * 9000, b"Transfer-Encoding: chunked\r\n\r\nzz\r\n")  # fmt: skip
+    parts = (
+        b"GET / HTTP/1.1\r\n", b"POST /events HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\n\r\n{",
+        b"\r\n\r\n", b"\x16\x03\x01\x02", rng.randbytes(50), b"GET /" + b"x" * 9000,
+        b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+    )  # fmt: skip
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(b"".join(rng.sample(parts, rng.randint(1, 3))))
 

@@ -1,4 +1,4 @@
-"""Sessions with a store: pushes in any form, consumers that are killed, and stores and logs that are removed or damaged.
+"""Sessions with a store: pushes in any form, killed consumers, and stores and logs that are removed or damaged.
 
 A session obeys a model, the list of all events that were applied: each push counts once, what was acknowledged is there
 after a kill, and every vector is that of the whole history. Where a bit of a file is flipped, all of this holds, or one
@@ -17,16 +17,16 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import processes
 import torch
 from draws import chance
 from outcomes import ACCEPTED, Broken, Refused, check_message, require, way
 from typer.testing import CliRunner
-from updates import untrained
 
 import eventvec as ev
+import processes
 from eventvec.cli import app
 from eventvec.serving import Push, Pushed
+from updates import untrained
 
 KEYS = [f"secret-{i:04}" for i in range(7)]
 STREAM = "stream"
@@ -53,6 +53,11 @@ def stream(seed: int, count: int = MOST) -> list[list[dict[str, Any]]]:
     """Return the pushes of a stream, which depend on its seed only."""
     rng = Random(seed)
     return [[event(rng, 10 * place + i) for i in range(rng.choice((1, 1, 1, 4)))] for place in range(count)]
+
+
+def chain(pushes: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the events of pushes."""
+    return [each for events in pushes for each in events]
 
 
 def check_vectors(session: ev.StateSession, events: list[dict[str, Any]], law: str) -> None:
@@ -149,10 +154,10 @@ def _consumer(rng: Random, folder: Path) -> None:
     with ev.open_state(untrained(), state) as session:
         position = int(session.positions.get(STREAM, "-1"))
         require(last <= position <= last + 1, "an acknowledged push is lost", f"{position} after {last}")
-        check_vectors(session, sum(stream(seed)[: position + 1], []), "after a kill")
+        check_vectors(session, chain(stream(seed)[: position + 1]), "after a kill")
         for place in range(position + 1, MOST):
             require(session.push(stream(seed)[place], position={STREAM: str(place)}).applied, "a new push is old")
-        check_vectors(session, sum(stream(seed), []), "after the rest")
+        check_vectors(session, chain(stream(seed)), "after the rest")
     left = sorted(file.name for file in folder.iterdir())
     require(left == ["acknowledged", "state.db"], "files are left beside a store", left)
 
@@ -176,7 +181,7 @@ def _damaged(rng: Random, folder: Path) -> None:
             require(position >= last - 1, "damage of a log loses several pushes", f"{position} after {last}")
             for place in range(position + 1, MOST):
                 session.push(stream(seed)[place], position={STREAM: str(place)})
-            check_vectors(session, sum(stream(seed), []), "a damaged store")
+            check_vectors(session, chain(stream(seed)), "a damaged store")
     except ev.EventvecError as error:
         check_message(str(error), KEYS)
         raise Refused(str(error)) from error
@@ -218,7 +223,7 @@ def _removed(rng: Random, folder: Path) -> None:
             os.replace(folder / "moved", target)
             for events in pushes[5:]:
                 require(session.push(events).applied, "a refused push was applied")
-            check_vectors(session, sum(pushes, []), "a store that was put back")
+            check_vectors(session, chain(pushes), "a store that was put back")
 
 
 ACTS = {"pushes": _pushes, "killed consumer": _consumer, "damaged store": _damaged, "removed store": _removed}

@@ -143,10 +143,10 @@ def damage(path: Path, how: str) -> None:
         ("other", "is not a state store"),
         ("DELETE FROM versions WHERE version = 1", "states are absent"),
         ("DELETE FROM meta", "does not name the run of its states"),
-        ("DROP TABLE entities", "of its tables, indexes and triggers, 'entities' is absent or not what eventvec created"),
+        ("DROP TABLE entities", "of its tables, indexes and triggers, 'entities' is absent or not"),
         ("DROP INDEX contents", "'contents' is absent or not what"),
         ("CREATE TABLE more (x)", "'more' is absent or not what"),
-        ("CREATE VIEW \"\x1b[2J\" AS SELECT 1", r"'\\x1b\[2J' is absent"),
+        ('CREATE VIEW "\x1b[2J" AS SELECT 1', r"'\\x1b\[2J' is absent"),
         ("ALTER TABLE batches ADD COLUMN more", "'batches' is absent or not what"),
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -21,15 +20,15 @@ FRAME = FRAME_HEAD + PAGE
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Yield the store of a session that was killed after 40 pushes, with its log."""
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the store of a session that was killed after 40 pushes, with its log."""
     folder = tmp_path_factory.mktemp("log")
     with ev.open_state(untrained(), folder / "state") as session:
         for place, event in enumerate(table().to_dicts()[:40]):
             session.push(event, batch_id=str(place))
         for name in ("state", "state-wal"):
             shutil.copyfile(folder / name, folder / f"killed-{name}")
-    yield folder / "killed-state"
+    return folder / "killed-state"
 
 
 def copied(killed: Path, folder: Path, log: bytes) -> Path:

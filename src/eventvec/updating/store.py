@@ -238,8 +238,8 @@ class Store:
         rows = ((*facts, digest_of(facts, state), state) for facts, state in versions)
         many(f"INSERT INTO versions ({VERSION}) VALUES (?, ?, ?, ?, ?, ?)", rows)
         entities = zip(keys, numbers, events, dropped, times, strict=True)
-        rows = ((*facts, digest_of(facts)) for facts in entities)
-        many(f"INSERT OR REPLACE INTO entities ({ENTITY}) VALUES (?, ?, ?, ?, ?, ?)", rows)
+        described = ((*facts, digest_of(facts)) for facts in entities)
+        many(f"INSERT OR REPLACE INTO entities ({ENTITY}) VALUES (?, ?, ?, ?, ?, ?)", described)
         many("INSERT INTO replaced VALUES (?)", ((version,) for version in old if version is not None))
 
     def finish(self, batches: Iterable[tuple[str | None, str, int, int, int, int]]) -> None:

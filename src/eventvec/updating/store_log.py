@@ -61,21 +61,22 @@ def damage_of(log: Path) -> Damage | None:
     """Return the damage of a log behind which whole transactions are; None if there is no such damage, or no log."""
     try:
         file = log.open("rb")
-    except FileNotFoundError:
+    except OSError:  # there is none, or sqlite says why it cannot be read
         return None
     with file:
         head = file.read(HEAD)
         if len(head) < HEAD:
             return None
         numbers = _numbers(np.frombuffer(head, np.uint8))
-        kind, salts, sums = MAGIC.get(int(numbers[0]), "<u4"), numbers[4:6], numbers[6:]
+        kind, sums = MAGIC.get(int(numbers[0]), "<u4"), numbers[6:]
         is_log = numbers[0] in MAGIC and numbers[2] == PAGE
-        is_log = is_log and np.array_equal(_sums(np.frombuffer(head, kind)[None, :6], np.zeros_like(sums)[None]), [sums])
-        # A log without a right head has the salts of its first frame.
-        wrong, n_read, n_ends, ends = None if is_log else 0, 0, 0, False
+        start_sum = _sums(np.frombuffer(head, kind)[None, :6], np.zeros((1, 2), np.uint32))
+        is_log = is_log and np.array_equal(start_sum[0], sums)
+        salts, wrong = (numbers[4:6], None) if is_log else (None, 0)
+        n_read, n_ends, ends = 0, 0, False
         while len(frames := _frames(file.read(FRAMES * (FRAME_HEAD + PAGE)))):
             heads = _numbers(frames[:, :FRAME_HEAD])  # of each: page, size after a transaction, two salts, two sums
-            salts = salts if is_log else heads[0, 2:4]
+            salts = heads[0, 2:4] if salts is None else salts  # the next best, where the head is wrong
             of_log, start = (heads[:, 2:4] == salts).all(1), 0
             if wrong is None:
                 before = np.concatenate([sums[None], heads[:-1, 4:]])
@@ -86,7 +87,6 @@ def damage_of(log: Path) -> Damage | None:
             if len(is_end := heads[start:, 1][of_log[start:]] > 0):
                 n_ends, ends = n_ends + int(is_end.sum()), bool(is_end[-1])
             n_read, sums = n_read + len(frames), heads[-1, 4:]
-            is_log = True
     return None if wrong is None or n_ends <= ends else Damage(head, wrong, n_ends - ends)
 
 
@@ -107,7 +107,8 @@ def _sums(numbers: Array, before: Array) -> Array:
     For each pair x, y of numbers, the checksum a, b becomes a + b + x, a + 2 b + x + y, so it is linear in all of them.
     """
     weights, of_before = _weights(numbers.shape[1] // 2)
-    return numbers.astype(np.uint32) @ weights + before @ of_before
+    sums: Array = numbers.astype(np.uint32) @ weights + before @ of_before
+    return sums
 
 
 @cache
