@@ -167,7 +167,10 @@ def _damaged(rng: Random, folder: Path) -> None:
     state, seed, last = _killed(rng, folder)
     if chance(rng, 0.4):
         ev.open_state(untrained(), state).close()  # the log is in the store
-    file = rng.choice([each for each in (state, Path(f"{state}-wal")) if each.exists() and each.stat().st_size])
+    files = [each for each in (state, Path(f"{state}-wal")) if each.exists() and each.stat().st_size]
+    if not files:  # the consumer was killed before it had made a store
+        return
+    file = rng.choice(files)
     content = bytearray(file.read_bytes())
     for _ in range(rng.choice((1, 1, 4))):
         content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
