@@ -1,4 +1,4 @@
-"""The fuzzer: random tables, batches, folders, stores, pages and commands, and laws that each of them must obey.
+"""The fuzzer: random tables, batches, folders, stores, sessions, servers, pages and commands, and laws that they obey.
 
 `python tests/fuzz/run.py --minutes 60 --seed 0 --workers 2` plays cases of all kinds in turn. It prints how many were
 accepted and refused, how often each way of reading or scoring was drawn and accepted, and each defect.
