@@ -137,6 +137,35 @@ def test_a_killed_writer_leaves_the_old_file_and_the_next_one_deletes_its_draft(
     assert sorted(os.listdir(tmp_path)) == ["a.txt", "b.txt"]
 
 
+def write_a_folder_slowly(path: Path, other: Connection) -> None:
+    with files.draft_of(path.parent, path.name, is_folder=True) as draft:
+        (draft / "inside").mkdir()
+        (draft / "inside" / "half").write_text("half")
+        other.send("ready")
+        other.recv()
+        draft.rename(path)
+
+
+def test_the_draft_of_a_folder_is_deleted_after_its_writer_was_killed_and_not_before(tmp_path):
+    path = tmp_path / "model"
+    (tmp_path / ".model.of-mine.draft").mkdir()  # its name is none of a draft
+    with process(write_a_folder_slowly, path) as (writer, other):
+        sweep(tmp_path)
+        with files.draft_of(tmp_path, "model", is_folder=True):
+            assert len(os.listdir(tmp_path)) == 3
+        other.send("go on")
+        writer.join()
+        assert writer.exitcode == 0
+    assert (path / "inside" / "half").read_text() == "half"
+    assert mode(path) == "0o700"
+    with process(write_a_folder_slowly, tmp_path / "other"):
+        pass
+    assert len(os.listdir(tmp_path)) == 3
+    with files.draft_of(tmp_path, "other", is_folder=True):
+        assert len(os.listdir(tmp_path)) == 3
+    assert sorted(os.listdir(tmp_path)) == [".model.of-mine.draft", "model"]
+
+
 def test_the_draft_of_a_living_process_is_not_deleted(tmp_path):
     path = tmp_path / "a.txt"
     with process(write_slowly, path) as (writer, other):

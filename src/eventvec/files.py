@@ -10,6 +10,7 @@ import errno
 import glob
 import os
 import secrets
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +19,9 @@ from pathlib import Path
 from eventvec import interrupts
 from eventvec.credentials import is_address
 from eventvec.errors import ConfigError
+
+RANDOM = "[0-9a-f]" * 16
+"""The part of a draft's name that is random."""
 
 
 def path_only(path: Path | str | os.PathLike[str]) -> Path:
@@ -75,20 +79,21 @@ def write_text(path: Path, text: str) -> None:
 
 
 @contextmanager
-def draft_of(folder: Path, name: str) -> Iterator[Path]:
+def draft_of(folder: Path, name: str, *, is_folder: bool = False) -> Iterator[Path]:
     """Yield a new file of mode 0600 that is deleted at the end, after those that killed processes left.
 
     Args:
         folder: Where it is made.
         name: The name of the file of which it is a draft.
+        is_folder: Whether it is a folder, of mode 0700.
     """
     name = name.encode()[:150].decode(errors="ignore")  # that of the draft is longer, and limited too
     sweep(folder, name)
-    handle, draft = _locked_draft(folder, name)
+    handle, draft = _locked_draft(folder, name, is_folder)
     try:
         yield draft
     finally:
-        draft.unlink(missing_ok=True)
+        _delete(draft)
         interrupts.temporary.discard(str(draft))
         if handle is not None:
             os.close(handle)
@@ -97,16 +102,18 @@ def draft_of(folder: Path, name: str) -> Iterator[Path]:
 def sweep(folder: Path | str, name: str | None = None) -> None:
     """Delete the drafts that killed processes left in a folder, if the folder exists; drafts in work stay.
 
+    A draft whose writer may be alive, because it cannot be locked, stays too.
+
     Args:
         folder: The folder.
         name: The file whose drafts are deleted; all by default.
     """
-    for draft in Path(folder).glob(f".{'*' if name is None else glob.escape(name)}.*.draft"):
+    for draft in Path(folder).glob(f".{'*' if name is None else glob.escape(name)}.{RANDOM}.draft"):
         with suppress(OSError):  # such as a file of another user
-            handle = os.open(draft, os.O_RDWR)
+            handle = os.open(draft, os.O_RDONLY if draft.is_dir() else os.O_RDWR)
             try:
                 if _lock(handle):
-                    draft.unlink()
+                    _delete(draft)
             finally:
                 os.close(handle)
 
@@ -158,18 +165,32 @@ def locked_by(file: Path) -> Iterator[bool]:
             os.close(handle)
 
 
-def _locked_draft(folder: Path, name: str) -> tuple[int | None, Path]:
-    """Return the handle of a new file that this process has locked, so no other one deletes it, and its path.
+def _delete(draft: Path) -> None:
+    """Delete a draft if it exists."""
+    if draft.is_dir():
+        shutil.rmtree(draft, ignore_errors=True)
+    else:
+        draft.unlink(missing_ok=True)
 
-    Where files cannot be locked, the handle is None.
+
+def _locked_draft(folder: Path, name: str, is_folder: bool) -> tuple[int | None, Path]:
+    """Return the handle of a new file or folder that this process has locked, so no other one deletes it, and its path.
+
+    Where it cannot be locked, the handle is None.
     """
     while True:
         draft = folder / f".{name}.{secrets.token_hex(8)}.draft"
         interrupts.temporary.add(str(draft))
         try:
-            handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        except OSError:
+            if is_folder:
+                draft.mkdir(mode=0o700)
+                if sys.platform == "win32":  # where no folder can be opened
+                    return None, draft
+            handle = os.open(draft, os.O_RDONLY if is_folder else os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError as error:
             interrupts.temporary.discard(str(draft))
+            if is_folder and isinstance(error, FileNotFoundError) and folder.is_dir():
+                continue  # another process has deleted it before it was locked
             raise
         has_lock = _lock(handle)
         if has_lock and _is(handle, draft):

@@ -35,7 +35,7 @@ PAUSE = 0.01
 """The seconds until an exception that was swallowed is raised again, elsewhere than in the place that swallowed it."""
 
 temporary: set[str] = set()
-"""The paths of files that are deleted if a signal ends the process; a path is here before there is such a file."""
+"""The paths of files and folders that are deleted if a signal ends the process, from before they are made."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -183,7 +183,12 @@ def _unless_received(report: Callable[..., object]) -> Callable[..., object]:
 
 
 def _clean_up_and_say() -> None:
+    import shutil
+
     for path in tuple(temporary):
+        if os.path.isdir(path):
+            shutil.rmtree(path, ignore_errors=True)
+            continue
         try:
             os.unlink(path)
         except OSError:

@@ -420,6 +420,19 @@ def test_doctor_verifies_a_store_and_names_the_file_and_column_that_are_damaged(
         assert f"is damaged: {gap} (column 'gap') is not what the build wrote; delete the folder" in result.output
 
 
+def test_doctor_verifies_a_state_store_and_finds_a_flipped_bit_of_a_key(folder: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state.db"
+    updated = ev.update(ev.load(folder / "run"), folder / "events.parquet", state)
+    n = len(updated.embeddings.keys)
+    assert answer("doctor", state) == {"store": str(state), "entities": n, "states": n}
+    assert f"{state} holds what was written: {n} entities, {n} states" in invoke("doctor", state).output
+    content = bytearray(state.read_bytes())
+    content[content.index(str(updated.embeddings.keys[0]).encode())] ^= 1
+    state.write_bytes(content)
+    result = invoke("doctor", state)
+    assert (result.exit_code, "state.db is damaged: states are absent or not what" in result.output) == (1, True)
+
+
 def test_doctor_shows_versions_and_devices() -> None:
     shown = answer("doctor")
     assert shown["version of eventvec"] != "not installed"

@@ -1,4 +1,4 @@
-"""The fuzzer: random tables, batches, folders, stores, pages and commands, and laws that each of them must obey.
+"""The fuzzer: random tables, batches, folders, stores, sessions, servers, pages and commands, and laws that they obey.
 
 `python tests/fuzz/run.py --minutes 60 --seed 0 --workers 2` plays cases of all kinds in turn. It prints how many were
 accepted and refused, how often each way of reading or scoring was drawn and accepted, and each defect.
@@ -19,6 +19,7 @@ import os
 import resource
 import selectors
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -35,8 +37,8 @@ from typing import IO, Any
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent))  # helpers of other tests
 
-KINDS = ("tables", "commands", "batches", "folders", "stores", "pages")
-EVERY = {"commands": 8, "pages": 20}
+KINDS = ("tables", "commands", "batches", "folders", "predictors", "stores", "sessions", "servers", "pages")
+EVERY = {"commands": 8, "pages": 20, "predictors": 4, "servers": 8}
 """The kinds of slow cases are played in one of so many rounds, the others in each."""
 HANGS = 90
 """The seconds after which a case counts as hanging; an ordinary one takes a fraction of a second."""
@@ -168,7 +170,9 @@ class Child:
         environment = {**os.environ, "TMPDIR": str(self.folder), "OMP_NUM_THREADS": "1", "RUST_BACKTRACE": "0"}
         command = [sys.executable, str(HERE / "run.py"), *options, "--case", str(first)]
         with (self.folder / "stderr").open("wb") as stderr:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, env=environment)
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=stderr, env=environment, start_new_session=True
+            )
         assert self.process.stdout is not None
         self.output: IO[bytes] = self.process.stdout
         self._rest = b""
@@ -194,7 +198,8 @@ class Child:
         return f"the process ended with code {self.process.returncode} — {last}"
 
     def close(self) -> None:
-        self.process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)  # it, and the servers and consumers that it has started
         self.process.wait()
         self.output.close()
         shutil.rmtree(self.folder, ignore_errors=True)

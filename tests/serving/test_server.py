@@ -83,6 +83,23 @@ def test_what_a_run_does_not_read_is_noted_and_late_events_may_be_left_out(clien
     assert (answer["late"], answer["notes"]) == (1, ["1 late events were left out"])
 
 
+def test_a_store_that_is_removed_under_a_server_answers_503_until_it_is_back(tmp_path: Path) -> None:
+    state = tmp_path / "state.db"
+    with running(state) as server, httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=60) as client:
+        client.post("/events", json={"events": [event(KEYS[0], 1)]}).raise_for_status()
+        state.rename(tmp_path / "moved.db")
+        answers = [
+            client.post("/events", json={"events": [event(KEYS[0], 2)]}), client.get("/health"),
+            client.get(f"/vectors/{KEYS[0]}"), client.post("/predict", json={"keys": [KEYS[0]]}),
+        ]  # fmt: skip
+        assert [answer.status_code for answer in answers] == [503, 503, 503, 501]
+        assert all(list(answer.json()) == ["detail"] for answer in answers)
+        (tmp_path / "moved.db").rename(state)
+        assert client.get("/health").json()["ready"]
+        assert client.post("/events", json={"events": [event(KEYS[0], 2)]}).json()["applied"]
+    assert server.log.read_text().count("or the log beside it, was removed or replaced while it was open") == 3
+
+
 BAD: dict[str, tuple[Any, str]] = {
     "a late event": ([event(KEYS[0], 1)], "older than the last event"),
     "a number as key": ([event(1.5)], "cannot be the key"),

@@ -221,6 +221,30 @@ def test_one_session_writes_a_store_and_many_read_it(tmp_path: Path) -> None:
         session.push(rows[0])
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_store_that_is_removed_or_replaced_under_a_session_refuses_the_next_push(
+    tmp_path: Path, replaced: bool
+) -> None:
+    run, rows, state = untrained(), dicts(table()), tmp_path / "state"
+    with ev.open_state(run, state) as session, ev.open_state(run, state, read_only=True) as reader:
+        session.push(rows[0])
+        with ev.open_state(run, tmp_path / "other") as other:
+            other.push(rows[1])
+        state.rename(tmp_path / "moved")
+        if replaced:
+            (tmp_path / "other").rename(state)
+        for use in (
+            lambda: session.push(rows[2]), lambda: session.push(rows[0]), lambda: session.vector(rows[0][KEY]),
+            lambda: session.positions, lambda: reader.vector(rows[0][KEY]), lambda: len(reader), session.flush,
+        ):  # fmt: skip
+            with pytest.raises(CheckpointError, match=r"state, or the log beside it, was removed or replaced"):
+                use()
+        (tmp_path / "moved").rename(state)
+        assert sum(row[1] for row in content(state)) == 1
+        assert session.push(rows[2]).applied
+        assert not session.push(rows[0]).applied
+
+
 def test_a_session_predicts_what_predict_does(tmp_path: Path) -> None:
     events = table(n=30, events=400)
     people = pl.DataFrame({"id": range(1000, 1030), "churn": ["yes", "no", "no"] * 10, "age": [20.0, 40.0, 70.0] * 10})

@@ -143,7 +143,11 @@ def damage(path: Path, how: str) -> None:
         ("other", "is not a state store"),
         ("DELETE FROM versions WHERE version = 1", "states are absent"),
         ("DELETE FROM meta", "does not name the run of its states"),
-        ("DROP TABLE entities", "is damaged"),
+        ("DROP TABLE entities", "of its tables, indexes and triggers, 'entities' is absent or not"),
+        ("DROP INDEX contents", "'contents' is absent or not what"),
+        ("CREATE TABLE more (x)", "'more' is absent or not what"),
+        ('CREATE VIEW "\x1b[2J" AS SELECT 1', r"'\\x1b\[2J' is absent"),
+        ("ALTER TABLE batches ADD COLUMN more", "'batches' is absent or not what"),
     ],
 )
 def test_a_damaged_store_is_refused(tmp_path: Path, how: str, message: str) -> None:
@@ -164,6 +168,30 @@ def test_a_time_that_is_no_whole_number_is_refused_where_times_are(tmp_path: Pat
         pytest.raises(CheckpointError, match="is damaged: states are absent or not what was written"),
     ):
         store.facts(["a"], np.dtype(np.int64))
+
+
+@pytest.mark.parametrize("column", ["version", "events", "dropped", "last_time", "digest"])
+def test_a_flipped_bit_of_an_entity_is_found_where_the_row_is_read(tmp_path: Path, column: str) -> None:
+    path = filled(tmp_path / "state")
+    with sqlite3.connect(path) as db:
+        db.execute(f"UPDATE entities SET {column} = ({column} | 64) - ({column} & 64) WHERE key = 'key 1'")
+    with opened(path, "3f2a", "state") as store:
+        assert store.facts(["key 0", "key 2"], INTEGER).version.tolist() == [0, 2]
+        with pytest.raises(CheckpointError, match="is damaged: states are absent or not what was written"):
+            store.facts(["key 0", "key 1"], INTEGER)
+
+
+@pytest.mark.parametrize("column", ["before", "events", "last_time", "digest"])
+def test_a_flipped_bit_of_a_version_is_found_where_the_row_is_read(tmp_path: Path, column: str) -> None:
+    path = filled(tmp_path / "state")
+    with sqlite3.connect(path) as db:
+        (value,) = db.execute(f"SELECT coalesce({column}, 0) FROM versions WHERE version = 1").fetchone()
+        db.execute(f"UPDATE versions SET {column} = ? WHERE version = 1", (value ^ 64,))
+    with opened(path, "3f2a", "state") as store:
+        assert len(store.states(np.array([0, 2]))) == 2
+        for read in (lambda: store.states(np.array([0, 1])), lambda: store.written(store.batch(None, "content"), 0)):
+            with pytest.raises(CheckpointError, match="is damaged: states are absent or not what was written"):
+                read()
 
 
 def test_no_store_is_created_in_a_run_folder(tmp_path: Path) -> None:
@@ -251,6 +279,32 @@ def test_a_store_that_stays_locked_is_an_error_after_a_wait(tmp_path: Path, monk
         waits = pytest.raises(CheckpointError, match=r"another process has been writing .* run again")
         with waits, opened(path, "3f2a", "state") as second, second.writing():
             pass
+
+
+def test_a_trigger_in_a_store_is_not_executed(tmp_path: Path) -> None:
+    run, state, events = untrained(), tmp_path / "state", table()
+    ev.update(run, events[:50], state)
+    with sqlite3.connect(state) as db:
+        (before,) = db.execute("SELECT count(*) FROM entities").fetchone()
+        db.execute("CREATE TRIGGER thief AFTER INSERT ON batches BEGIN DELETE FROM entities; END")
+    with pytest.raises(CheckpointError, match="'thief' is absent or not what eventvec created; restore a copy"):
+        ev.update(run, events[50:], state)
+    with sqlite3.connect(state) as db:
+        assert db.execute("SELECT count(*) FROM entities").fetchone() == (before,)
+
+
+@pytest.mark.parametrize("end", ["", "-wal", "-shm"])
+def test_a_batch_is_refused_when_the_store_or_its_log_is_removed_meanwhile(tmp_path: Path, end: str) -> None:
+    path = filled(tmp_path / "state")
+    with opened(path, "3f2a", "state") as store:
+        Path(f"{path}{end}").rename(tmp_path / "elsewhere")
+        with pytest.raises(CheckpointError, match=r"or the log beside it, was removed or replaced"), store.writing():
+            store.finish([("a", "other", 3, 0, 0, 0)])
+        (tmp_path / "elsewhere").rename(f"{path}{end}")
+        with store.writing():
+            store.finish([("b", "other", 3, 0, 0, 0)])
+        assert store.batch("a", "other") is None
+        assert store.batch("b", "other") is not None
 
 
 @pytest.mark.parametrize(

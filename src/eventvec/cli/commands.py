@@ -451,7 +451,7 @@ def evaluate(
 @command
 def doctor(
     store: Annotated[
-        Path | None, typer.Argument(metavar="STORE", help="Folder of --store to verify, in place of this machine.")
+        Path | None, typer.Argument(metavar="STORE", help="Folder of --store, or state store, to verify.")
     ] = None,
     json_: Json = False,
 ) -> None:
@@ -463,8 +463,10 @@ def doctor(
         show_machine(json_)
         return
     from eventvec.tables import mapped
+    from eventvec.updating import store_file
 
     with bar("verifying"):
-        verified = mapped.verify(store)
-    sentence = f"{store} holds what its build wrote: {verified['files']:,} files, {verified['bytes']:,} bytes"
+        verified = store_file.verify(store) if store.is_file() else mapped.verify(store)
+    counts = ", ".join(f"{count:,} {name}" for name, count in verified.items())
+    sentence = f"{store} holds what {'was written' if store.is_file() else 'its build wrote'}: {counts}"
     typer.echo(json.dumps({"store": str(store), **verified}) if json_ else printable(sentence))

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,7 +22,7 @@ from eventvec.evaluation.fitted import Fitted, Given, Linear, Trees
 from eventvec.evaluation.learners import FARTHEST, GIVEN, LINEAR
 from eventvec.evaluation.stacking import Cell, Stacked
 from eventvec.evaluation.task import Target
-from eventvec.files import path_only, run_above, write_text
+from eventvec.files import draft_of, path_only, run_above, write_text
 from eventvec.labels.horizons import Rule
 from eventvec.labels.rules import options_of, rule_table
 from eventvec.predicting.event_predictor import Predictor
@@ -142,15 +140,12 @@ def save_predictor(predictor: Predictor, given: Mapping[str, Any], path: str) ->
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise CheckpointError(f"{folder} is not empty; choose a new folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = folder.parent / f".{folder.name}.{predictor.info['id']}.{os.getpid()}.folder"
     try:
-        draft.mkdir(mode=0o700)
-        _write(predictor, given, draft)
-        draft.rename(folder)  # replaces an empty folder, and no other
+        with draft_of(folder.parent, folder.name, is_folder=True) as draft:
+            _write(predictor, given, draft)
+            draft.rename(folder)  # replaces an empty folder, and no other
     except OSError as error:
         raise CheckpointError(f"{folder} cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _write(predictor: Predictor, given: Mapping[str, Any], folder: Path) -> None:
@@ -168,7 +163,7 @@ def _write(predictor: Predictor, given: Mapping[str, Any], folder: Path) -> None
         elif isinstance(model, Linear):
             arrays |= {f"model.{place}.{part}": torch.from_numpy(np.array(getattr(model, part))) for part in PARTS}
     write_tensors(folder / ARRAYS, arrays, {"kind": KIND})  # a file without a header could not be read
-    names += [f"{NETWORK}/{file.name}" for file in sorted((folder / NETWORK).glob("*"))]
+    names += [f"{part}/{file.name}" for part in (NETWORK, VECTOR) for file in sorted((folder / part).glob("*"))]
     digests = {name: _digest(folder / name) for name in names}
     write_text(folder / INFO, json.dumps({**_described(predictor), "given": dict(given), "files": digests}, indent=1))
 

@@ -35,6 +35,7 @@ from eventvec.runs.building import PREFIX, build, build_beside, build_untrained,
 from eventvec.runs.model_card import render_card
 from eventvec.runs.run_files import (
     check_parts,
+    is_half_saved,
     read_config,
     read_finished,
     read_schema,
@@ -284,7 +285,7 @@ class Run:
         """Write a run that is in memory to a folder, as `fit` with `out` writes it, and return it with its path.
 
         Args:
-            path: The run folder; it must be new or empty.
+            path: The run folder; it must be new or empty, or hold what a call that was killed has left.
 
         Raises:
             ConfigError: If the method has no name in configurations, so the folder could not be loaded.
@@ -297,7 +298,7 @@ class Run:
                 "folder could not be loaded; put the method together from the parts of eventvec"
             )
         with writer(folder):
-            if (folder / "run.json").exists():
+            if (folder / "run.json").exists() and not is_half_saved(folder):
                 raise CheckpointError(f"{folder} holds a run already; choose a new folder")
             write_first(folder, self.config, self.schema, {**self.info, "finished": False})
             write_text(folder / "metrics.jsonl", "".join(json.dumps(record) + "\n" for record in self.history))

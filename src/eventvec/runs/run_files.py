@@ -231,6 +231,18 @@ def may_begin(path: Path) -> bool:
     return not path.exists() or all(any(file.match(name) for name in FIRST_FILES) for file in path.iterdir())
 
 
+def is_half_saved(path: Path) -> bool:
+    """Return whether a run folder is what is left of `Run.save` in a process that was killed.
+
+    Its run has been trained, and is not marked as finished; that of a training that was killed has no end yet.
+    """
+    try:
+        info = json.loads((path / "run.json").read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(info, dict) and info.get("finished") is False and "stopped" in info
+
+
 @contextmanager
 def writer(path: Path | None) -> Iterator[None]:
     """Keep other processes from the run folder while this one writes it."""

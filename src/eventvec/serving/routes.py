@@ -131,11 +131,14 @@ def application(session: StateSession, options: ServeOptions, token: str | None 
         except EventvecError as error:
             raise refusal(error, absent=404) from error
 
-    @app.get("/health", response_model=HealthAnswer, responses=described(401))
+    @app.get("/health", response_model=HealthAnswer, responses=described(401, 503))
     def health() -> Any:
         """Return whether the server applies events, and what it serves."""
         ready = batches.running
-        about = {"ready": ready, "run": run, "positions": session.positions}
+        try:
+            about = {"ready": ready, "run": run, "positions": session.positions}
+        except EventvecError as error:
+            raise refusal(error) from error
         return answered(about, 200 if ready else 503)
 
     @app.get("/metrics", response_class=Response, responses=described(401))

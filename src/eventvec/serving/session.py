@@ -111,9 +111,8 @@ class StateSession:
             of_run = (state, run.id, self._states.kind)
             if read_only and not state.exists():
                 raise CheckpointError(f"{state} is not a state store: there is no such file")
-            self._reader, self._writer = (
-                opening.enter_context(opened(*of_run, vocabulary=run.schema.vocabulary)) for _ in range(2)
-            )
+            options: dict[str, Any] = {"vocabulary": run.schema.vocabulary, "whole_log": durability == "full"}
+            self._reader, self._writer = (opening.enter_context(opened(*of_run, **options)) for _ in range(2))
             if not read_only:
                 if not opening.enter_context(locked_by(state.with_name(f"{state.name}.lock"))):
                     raise CheckpointError(
@@ -273,6 +272,7 @@ class StateSession:
         with lock, told(self.path):
             if self._closed:
                 raise ConfigError("the session is closed; open another one: ev.open_state(run, state)")
+            self._reader.check_in_place()
             yield
 
     def _apply(self, group: list[tuple[int, ReadPush]], results: dict[int, Pushed | EventvecError]) -> None:

@@ -7,6 +7,7 @@ What the bytes of a version mean is in `entity_state`; the file is opened in `st
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 import zlib
@@ -14,7 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from types import NoneType
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -28,6 +30,11 @@ POSITION = "position of "
 """What stands before the name of a stream in the table `meta`."""
 POSITIONS = (POSITION, POSITION[:-1] + "!")
 """The first such text, and the first text after all of them."""
+
+ENTITY, VERSION = (
+    "key, version, events, dropped, last_time, digest", "version, before, events, last_time, digest, state"
+)  # fmt: skip
+"""The columns of two tables; a digest is that of the columns before it and of the state."""
 
 CHECKPOINT_WAIT = 30
 """The seconds in which others must let the log be written into the file."""
@@ -65,12 +72,35 @@ class Facts(NamedTuple):
     last_time: Array
 
 
+def digest_of(facts: tuple[Any, ...], state: bytes = b"") -> int:
+    """Return the checksum of a row of a table."""
+    return zlib.crc32(repr(facts).encode(), zlib.crc32(state))
+
+
+Identity: TypeAlias = tuple[int, int] | None
+"""The device and the number of a file on it; None if there is no such file."""
+
+
+def identity_of(file: Path | str) -> Identity:
+    """Return which file is at a path."""
+    try:
+        status = os.stat(file)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 @dataclass(frozen=True)
 class Store:
-    """An open store."""
+    """An open store.
+
+    Args:
+        files: Its file, the log beside it and the index of this log, by their paths, when it was opened.
+    """
 
     path: Path
     db: sqlite3.Connection
+    files: Mapping[str, Identity]
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -81,11 +111,20 @@ class Store:
         self.db.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self.check_in_place()
             self.db.execute("COMMIT")
         except BaseException:
             if self.db.in_transaction:
                 self.db.execute("ROLLBACK")
             raise
+
+    def check_in_place(self) -> None:
+        """Raise an error if another file is at its path, or none: what was written would be lost with the open one."""
+        if any(identity_of(file) != identity for file, identity in self.files.items()):
+            raise CheckpointError(
+                f"{self.path}, or the log beside it, was removed or replaced while it was open, and nothing was "
+                "changed; put it back, or open the store that is there now"
+            )
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -142,22 +181,21 @@ class Store:
         """Return the facts about entities, in the order of their keys; times have the type `kind`."""
         n = len(keys)
         facts = Facts(np.full(n, -1), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, kind))
+        time = int if kind.kind == "i" else (int, float)
         for start in range(0, n, ROWS):
-            part = keys[start : start + ROWS]
-            rows = self._joined(enumerate(part, start), "key", "place, version, events, dropped, last_time", "entities")
+            part = enumerate(keys[start : start + ROWS], start)
+            rows = self._described(self._joined(part, "key", f"{ENTITY}, place", "entities"), time)
             if rows:
-                time = int if kind.kind == "i" else (int, float)
-                places, *columns = zip(*self._typed(rows, int, int, int, int, time), strict=True)
+                _, *columns, _, places = zip(*rows, strict=True)
                 for values, column in zip(facts, columns, strict=True):
                     values[list(places)] = column
         return facts
 
     def states(self, versions: Array) -> list[bytes]:
         """Return the bytes of versions."""
-        rows = self._typed(
-            self._joined(enumerate(versions.tolist()), "version", "state, digest", "versions"), bytes, int
-        )
-        return self._checked([row[0] for row in rows], [row[1] for row in rows], len(versions))
+        rows = self._checked(self._joined(enumerate(versions.tolist()), "version", VERSION, "versions"))
+        self._require([len(rows) == len(versions)])
+        return [row[5] for row in rows]
 
     def written(self, batch: Batch, start: int) -> tuple[Array, Array, list[Any], list[bytes]]:
         """Return up to `ROWS` of the versions that a batch wrote, from its row `start` on.
@@ -169,13 +207,12 @@ class Store:
         """
         first = batch.first + start
         rows = self.db.execute(
-            "SELECT version, events, last_time, state, digest FROM versions WHERE version BETWEEN ? AND ?",
+            f"SELECT {VERSION} FROM versions WHERE version BETWEEN ? AND ?",
             (first, min(first + ROWS, batch.first + batch.rows) - 1),
         ).fetchall()
-        rows = self._typed(rows, int, int, (int, float), bytes, int)
-        versions, events, times, states, digests = zip(*rows, strict=True) if rows else ((), (), (), (), ())
+        versions, _, events, times, _, states = zip(*self._checked(rows), strict=True) if rows else ((),) * 6
         places = np.array(versions, np.int64) - batch.first
-        return places, np.array(events, np.int64), list(times), self._checked(states, digests, len(rows))
+        return places, np.array(events, np.int64), list(times), list(states)
 
     def next_version(self, number: int | None = None) -> int:
         """Return the first version of a batch, by default of the next one; no version is used twice."""
@@ -197,10 +234,12 @@ class Store:
         old = [None if version < 0 else version for version in before.version.tolist()]
         events, dropped, times = now.events.tolist(), now.dropped.tolist(), now.last_time.tolist()
         many = self.db.executemany
-        versions = zip(numbers, old, events, times, states, map(zlib.crc32, states), strict=True)
-        many("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?)", versions)
+        versions = zip(zip(numbers, old, events, times, strict=True), states, strict=True)
+        rows = ((*facts, digest_of(facts, state), state) for facts, state in versions)
+        many(f"INSERT INTO versions ({VERSION}) VALUES (?, ?, ?, ?, ?, ?)", rows)
         entities = zip(keys, numbers, events, dropped, times, strict=True)
-        many("INSERT OR REPLACE INTO entities VALUES (?, ?, ?, ?, ?)", entities)
+        described = ((*facts, digest_of(facts)) for facts in entities)
+        many(f"INSERT OR REPLACE INTO entities ({ENTITY}) VALUES (?, ?, ?, ?, ?, ?)", described)
         many("INSERT INTO replaced VALUES (?)", ((version,) for version in old if version is not None))
 
     def finish(self, batches: Iterable[tuple[str | None, str, int, int, int, int]]) -> None:
@@ -234,6 +273,25 @@ class Store:
             query = "SELECT number FROM batches WHERE number <= ? AND NOT kept ORDER BY number DESC LIMIT 1"
             (before,) = self.db.execute(query, (limit,)).fetchone() or (0,)  # those up to it are not kept either
             self.db.execute("UPDATE batches SET kept = 0 WHERE number > ? AND number <= ?", (before, limit))
+
+    def verify(self) -> dict[str, int]:
+        """Return the numbers of `entities` and of `states`, after a check of every row and of the file.
+
+        Raises:
+            CheckpointError: If something is not what was written.
+        """
+        others = """SELECT count(*) FROM entities LEFT JOIN versions USING (version)
+            WHERE versions.events IS NOT entities.events OR versions.last_time IS NOT entities.last_time"""
+        with self.reading():
+            self._require(row == ("ok",) for row in self.db.execute("PRAGMA integrity_check(1)").fetchall())
+            entities = self.db.execute(f"SELECT {ENTITY}, 0 FROM entities")
+            while rows := entities.fetchmany(ROWS):
+                self._described(rows, (int, float))
+            states, count = self.db.execute(f"SELECT {VERSION} FROM versions"), 0
+            while rows := states.fetchmany(ROWS):
+                count += len(self._checked(rows))
+            self._require([self.db.execute(others).fetchone() == (0,)])
+            return {"entities": self.count(), "states": count}
 
     def forget(self, key: str) -> bool:
         """Return whether the store had an entity, after deleting all its versions and overwriting their bytes."""
@@ -279,11 +337,22 @@ class Store:
         query = f"SELECT {columns} FROM temp.lookup CROSS JOIN {table} ON {table}.{name} = lookup.value ORDER BY place"
         return self.db.execute(query).fetchall()
 
-    def _checked(self, states: Sequence[bytes], digests: Sequence[int], count: int) -> list[bytes]:
-        """Return the states after a check of their number and checksums."""
-        if len(states) != count or list(map(zlib.crc32, states)) != list(digests):
+    def _checked(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Return rows of the columns `VERSION` after a check of their checksums."""
+        rows = self._typed(rows, int, (int, NoneType), int, (int, float), int, bytes)
+        self._require(digest_of(row[:4], row[5]) == row[4] for row in rows)
+        return rows
+
+    def _described(self, rows: list[tuple[Any, ...]], time: type | tuple[type, ...]) -> list[tuple[Any, ...]]:
+        """Return rows of the columns `ENTITY`, and after them a number, after a check of their checksums."""
+        rows = self._typed(rows, str, int, int, int, time, int, int)
+        self._require(digest_of(row[:5]) == row[5] for row in rows)
+        return rows
+
+    def _require(self, holds: Iterable[bool]) -> None:
+        """Raise an error if something does not hold of a store that is whole."""
+        if not all(holds):
             raise self._damaged()
-        return list(states)
 
     def _typed(self, rows: list[tuple[Any, ...]], *kinds: type | tuple[type, ...]) -> list[tuple[Any, ...]]:
         """Return rows after a check of the types of their columns, which sqlite does not enforce."""

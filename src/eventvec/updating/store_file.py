@@ -9,12 +9,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from eventvec.errors import CheckpointError, DataError
+from eventvec.errors import CheckpointError, DataError, listed, shown
 from eventvec.files import path_only, run_above, whole
-from eventvec.updating.store import RESTORE, Store
+from eventvec.updating.store import RESTORE, Store, identity_of
+from eventvec.updating.store_log import PAGE, check_log
 
 FORMAT = 1
 """The version of the store; newer ones are refused."""
@@ -25,15 +27,16 @@ MARK = 0x65767374
 WAIT = 600.0
 """The seconds that a process waits for another one that is writing."""
 
-TABLES = """
-    PRAGMA page_size = 8192;
+TABLES = f"""
+    PRAGMA page_size = {PAGE};
     BEGIN;
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE entities (
-        key TEXT PRIMARY KEY, version INTEGER NOT NULL, events INTEGER NOT NULL, dropped INTEGER NOT NULL, last_time
+        key TEXT PRIMARY KEY, version INTEGER NOT NULL, events INTEGER NOT NULL, dropped INTEGER NOT NULL, last_time,
+        digest INTEGER
     ) WITHOUT ROWID;
     CREATE TABLE versions (
-        version INTEGER PRIMARY KEY, before INTEGER, events INTEGER NOT NULL, last_time, state BLOB, digest INTEGER
+        version INTEGER PRIMARY KEY, before INTEGER, events INTEGER NOT NULL, last_time, digest INTEGER, state BLOB
     );
     CREATE TABLE replaced (version INTEGER PRIMARY KEY);
     CREATE TABLE batches (
@@ -68,7 +71,13 @@ class Shard(NamedTuple):
 
 @contextmanager
 def opened(
-    path: Path | str, run: str, kind: str | None, *, vocabulary: str = "", shard: Shard | None = None
+    path: Path | str,
+    run: str,
+    kind: str | None,
+    *,
+    vocabulary: str = "",
+    shard: Shard | None = None,
+    whole_log: bool = True,
 ) -> Iterator[Store]:
     """Yield the store of a run; if it is missing, it is created, and only its owner may read it.
 
@@ -76,6 +85,8 @@ def opened(
         kind: What the store holds for an entity; with None, any kind is accepted, and no store is created.
         vocabulary: The digest of the vocabularies of the run's schema; without it, any are accepted.
         shard: The place of the store in a folder of stores, in which it must exist.
+        whole_log: Whether a log beside the store is refused of which a power cut may have taken the end, see
+            `open_state`; sqlite then drops all after some moment.
     """
     path = path_only(path)
     with told(path):
@@ -89,13 +100,30 @@ def opened(
             raise CheckpointError(f"{path} is missing, and it had states of entities; restore it from a backup")
         if not path.is_file():
             raise CheckpointError(f"{path} is not a state store: there is no such file")
+        beside, identity = (f"{path.resolve()}-wal", f"{path.resolve()}-shm"), identity_of(path)
+        if whole_log:
+            check_log(Path(beside[0]))
         with closing(_connect(path)) as db:
-            _check_format(path, db)
+            _check_format(path, db)  # from this reading on, there is a log
+            files = {str(path): identity, **{file: identity_of(file) for file in beside}}
             _check_place(path, db, run, shard)
             if kind is not None:
                 _check_content(path, db, kind, vocabulary, shard)
             db.execute("CREATE TABLE temp.lookup (place INTEGER PRIMARY KEY, value)")
-            yield Store(path, db)
+            yield Store(path, db, files)
+
+
+def verify(path: Path) -> dict[str, int]:
+    """Return the numbers of `entities` and of `states` of a store of any run, after a check of all that it holds.
+
+    Raises:
+        CheckpointError: If it is no store, or something in it is not what was written.
+    """
+    with told(path):
+        check_log(Path(f"{path.resolve()}-wal"))
+        with closing(_connect(path)) as db:
+            _check_format(path, db)
+            return Store(path, db, {}).verify()
 
 
 @contextmanager
@@ -158,6 +186,24 @@ def _check_format(path: Path, db: sqlite3.Connection) -> None:
         )
     if version > FORMAT:
         raise CheckpointError(f"{path} has format {version}; this eventvec reads up to {FORMAT}: upgrade eventvec")
+    if others := {name for _, name, *_ in set(_parts(db)) ^ set(_created())}:
+        raise CheckpointError(
+            f"{path} is damaged: of its tables, indexes and triggers, {listed(sorted(map(shown, others)))} "
+            f"{'is' if len(others) == 1 else 'are'} absent or not what eventvec created; {RESTORE}"
+        )
+
+
+def _parts(db: sqlite3.Connection) -> list[tuple[Any, ...]]:
+    """Return the tables, indexes and triggers of a database, each with its name and the statement that creates it."""
+    return db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+
+
+@cache
+def _created() -> list[tuple[Any, ...]]:
+    """Return the tables, indexes and triggers of a new store."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        db.executescript(f"{TABLES} COMMIT")
+        return _parts(db)
 
 
 def _check_place(path: Path, db: sqlite3.Connection, run: str, shard: Shard | None) -> None:

@@ -1,0 +1,95 @@
+"""Folders of predictors that were damaged or tampered with: equal predictions, or one sentence.
+
+Nothing holds a digest of `run.json`, so only with `--strict` are its values changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import fuzz_folders
+import numpy as np
+import polars as pl
+import tampering
+import workplace
+from draws import chance
+from outcomes import require, way
+
+import eventvec as ev
+
+EVENTS = "events.parquet"
+MODELS = ("features", "vector")
+
+
+def play(rng: Random, folder: Path) -> str:
+    """Play one case in an empty folder and return its outcome."""
+    place, model = folder / "work", rng.choice(MODELS)
+    shutil.copytree(_made()[0], place)
+    os.chdir(place)
+    described = _tamper(rng, place / model)
+    while chance(rng, 0.15):
+        described += ", " + _tamper(rng, place / model)
+    with way(model):
+        return tampering.used(lambda: _use(model), described, folder, [])
+
+
+@cache
+def _made() -> tuple[Path, dict[str, np.ndarray[Any, Any]]]:
+    """Return a folder with a predictor of features and one that reads a run too, and what they predict."""
+    place = workplace.made_once("fuzz-predictors-") / "made"
+    place.mkdir()
+    tables = [workplace.events(seed).with_columns(pl.col("id") + f"-{seed}") for seed in range(4)]
+    events = pl.concat(tables)
+    events.write_parquet(place / EVENTS)
+    entities = events["id"].unique().sort()
+    labels = pl.DataFrame({"id": entities, "label": [i % 2 == 0 for i in range(len(entities))]})
+    run = workplace.run("timestamp", 0, "coles")
+    expected = {}
+    for name in MODELS:
+        further = {"vector": run} if name == "vector" else {}
+        model = ev.EventClassifier(key="id", time="t", progress=False, **further)
+        model.fit(events, labels, "label", label_time="none").save(place / name)
+        expected[name] = _predicted(ev.EventClassifier.load(place / name), place / EVENTS)
+    return place, expected
+
+
+def _predicted(model: ev.EventClassifier, events: Path | str) -> np.ndarray[Any, Any]:
+    return np.asarray(model.predict_proba(pl.read_parquet(events))["true"].to_numpy())
+
+
+def _use(name: str) -> None:
+    """Load a predictor, describe it as a program would, and predict."""
+    model = ev.EventClassifier.load(name)
+    _ = repr(model), str(model), model.notes_, model.explain().to_dict()
+    probabilities, expected = _predicted(model, EVENTS), _made()[1][name]
+    require(probabilities.shape == expected.shape, "accepted, and predictions are missing")
+    require(bool(((probabilities >= 0) & (probabilities <= 1)).all()), "accepted, and probabilities are none")
+    distance = float(np.abs(probabilities - expected).max())
+    require(distance <= 1e-6, "accepted, and the predictions are others", distance)
+
+
+def _tamper(rng: Random, path: Path) -> str:
+    """Change one file of a folder."""
+    files = [file for file in sorted(path.rglob("*")) if file.is_file() and file.stat().st_size]
+    changed = [file for file in files if fuzz_folders.strict or file != path / "run.json"]
+    if not changed:
+        return "nothing"
+    file = rng.choice(changed)
+    name = file.relative_to(path).as_posix()
+    try:
+        if file.suffix == ".json" and chance(rng, 0.7):
+            value = json.loads(file.read_text())
+            done = tampering.change_value(rng, value)
+            file.write_text(json.dumps(value))
+            return f"{name}: {done}"
+        if file.suffix == ".safetensors" and chance(rng, 0.5):
+            return tampering.change_tensors(rng, file)
+    except Exception:  # the file was damaged before, or cannot hold the value
+        return f"{name}: nothing"
+    return tampering.any_file(rng, file, [each for each in files if each != file] or [path.parent / EVENTS])
