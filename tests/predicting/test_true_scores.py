@@ -75,7 +75,8 @@ def test_the_command_prints_the_doubt_first(tmp_path: Path) -> None:
     beside(0.5).write_parquet(tmp_path / "static.parquet")
     done = invoke(
         "fit", "--events", tmp_path / "events.parquet", "--key", "card", "--time", "at",
-        "--labels", tmp_path / "labels.parquet", "--label", "y", "--static", tmp_path / "static.parquet", "--out", tmp_path / "model",
+        "--labels", tmp_path / "labels.parquet", "--label", "y",
+        "--static", tmp_path / "static.parquet", "--out", tmp_path / "model",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert done.stdout.lstrip().startswith("Too good to be true: ")
