@@ -35,7 +35,7 @@ from eventvec.cli.parameters import (
 )
 from eventvec.cli.recording import recording
 from eventvec.engines.job import EngineOptions
-from eventvec.errors import ConfigError, printable
+from eventvec.errors import ConfigError
 from eventvec.evaluation.evaluation_options import EvaluationOptions, LabelOptions
 from eventvec.options import gather, those_of
 from eventvec.tables.addresses import address_of, public_name
@@ -66,7 +66,7 @@ def demo(
         return
     for each in result.evaluations:
         terminal.out.print(each.full if full else each.render())
-    terminal.out.print(f"the page: {result.page}", soft_wrap=True)
+    terminal.say(f"the page: {result.page}")
 
 
 @command
@@ -467,4 +467,4 @@ def doctor(
     with bar("verifying"):
         verified = mapped.verify(store)
     sentence = f"{store} holds what its build wrote: {verified['files']:,} files, {verified['bytes']:,} bytes"
-    typer.echo(json.dumps({"store": str(store), **verified}) if json_ else printable(sentence))
+    terminal.say(json.dumps({"store": str(store), **verified}) if json_ else sentence)

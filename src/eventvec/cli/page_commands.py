@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
 from eventvec import attribution, auditing, comparing, reporting, runs, shift, tables
 from eventvec.auditing.audit_options import AuditOptions
@@ -209,6 +209,5 @@ def report(
             **those_of(options, LabelOptions, EvaluationOptions),
         )
     result.write(output, overwrite=overwrite)
-    terminal.answer(
-        {"output": str(output), **result.to_dict()}, Text("\n".join((*result.verdict, f"the page: {output}"))), json_
-    )
+    shown = replace(result, verdict=(*result.verdict, f"the page: {output}"))
+    terminal.answer({"output": str(output), **result.to_dict()}, shown.render(), json_)

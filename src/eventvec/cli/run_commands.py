@@ -73,7 +73,7 @@ def card(
         output.parent.mkdir(parents=True, exist_ok=True)
         write_text(output, text)
     elif not save:
-        typer.echo(text, nl=False)
+        terminal.say(text.removesuffix("\n"))
 
 
 @command
