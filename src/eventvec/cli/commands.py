@@ -176,12 +176,13 @@ def fit(
     from eventvec.embedding import choose_device
     from eventvec.methods.declarations import declared, static_notes, static_roles
     from eventvec.parts import load_installed
+    from eventvec.runs.run_files import check_folder
     from eventvec.training.setup import parent_run, set_up, settings
 
     place = choose_device(device)
     load_installed()
     if out_ is not None and not dry_run:
-        tables.check_place(out_)
+        check_folder(out_, resume=resume)
     training_options = gather(tables_.get("fit", {}), FitOptions)
     parent = parent_run(tables_)
     if not distributed.is_first():

@@ -42,6 +42,7 @@ def fit_labels(
         learning: `weight`, `earlier_labels` and `features` of `EventClassifier.fit`, and `metric` of `EventRegressor`.
     """
     from eventvec.predicting.event_estimators import EventClassifier, EventRegressor
+    from eventvec.predicting.predictor_files import check_new
 
     if labels is None or label is None:
         raise ConfigError("give --labels TABLE and --label COLUMN together: the table of labels, and what to predict")
@@ -57,7 +58,7 @@ def fit_labels(
         )
     if out is None:
         raise ConfigError("name the folder to write: --out FOLDER")
-    tables.check_place(out)
+    check_new(out)
     reading = those_of(options, *GROUPS)
     columns = {name: reading.pop(name, None) for name in ("key", "time", "categorical", "numeric")}
     static = {name: reading.pop(name, None) for name in option_types(StaticColumns)}["static"]

@@ -92,6 +92,7 @@ def export(
     """
     from eventvec import exporting
 
+    tables.check_output(output, [run], overwrite=overwrite)
     about = exporting.to_onnx(runs.load(run), output, states=states, overwrite=overwrite)
     rows = {
         "file": str(output),

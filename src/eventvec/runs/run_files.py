@@ -217,18 +217,40 @@ def may_begin(path: Path) -> bool:
     return not path.exists() or all(any(file.match(name) for name in FIRST_FILES) for file in path.iterdir())
 
 
+def check_folder(path: Path, *, resume: bool = False) -> None:
+    """Refuse a folder in which no run can be written, before anything is computed.
+
+    Args:
+        path: The folder.
+        resume: Whether the folder may hold a run, which is continued.
+
+    Raises:
+        ConfigError: If no folder can be made there, see `outputs.check_place`.
+        CheckpointError: If the folder is a file, lies in a run folder, or holds a run or other files.
+    """
+    from eventvec.tables import check_place
+
+    check_place(path)
+    if path.exists() and not path.is_dir():
+        raise CheckpointError(f"{path} is a file; choose a new folder")
+    if run := run_above(path):
+        raise CheckpointError(f"{path} lies in the run folder {run}; choose a folder elsewhere")
+    if (path / "run.json").exists():
+        if not resume:
+            raise CheckpointError(
+                f"{path} holds a run already; choose a new folder, or resume it: resume=True (--resume)"
+            )
+    elif not may_begin(path):
+        raise CheckpointError(f"{path} is not empty and holds no run; choose a new folder")
+
+
 @contextmanager
 def writer(path: Path | None) -> Iterator[None]:
     """Keep other processes from the run folder while this one writes it."""
     if path is None:
         yield
         return
-    if path.exists() and not path.is_dir():
-        raise CheckpointError(f"{path} is a file; choose a new folder")
-    if run := run_above(path):
-        raise CheckpointError(f"{path} lies in the run folder {run}; choose a folder elsewhere")
-    if not (path / "run.json").exists() and not may_begin(path):
-        raise CheckpointError(f"{path} is not empty and holds no run; choose a new folder")
+    check_folder(path, resume=True)
     with locked(path) as free:
         if not free:
             raise CheckpointError(
