@@ -16,6 +16,7 @@ from eventvec.errors import ConfigError
 from eventvec.evaluation import target
 from eventvec.options import option_types, those_of
 from eventvec.tables.addresses import public_name
+from eventvec.tables.label_times import refuse_empty
 from eventvec.tables.outputs import MARK
 from eventvec.tables.read_options import GROUPS, StaticColumns
 from eventvec.tables.sources import read_table
@@ -67,7 +68,9 @@ def fit_labels(
     given = {"budget": options.get("time_budget"), "random_state": options.get("seed"), "metric": metric}
     chosen = {name: value for name, value in given.items() if value is not None}
     time = {"label_time": options.get("label_time"), "inclusive": inclusive}
-    is_number = target(read_table(labels, [label], "the label table")[label].to_arrow(), None, label).task == "numeric"
+    table = read_table(labels, [label], "the label table")
+    refuse_empty(table)
+    is_number = target(table[label].to_arrow(), None, label).task == "numeric"
     if metric is not None and not is_number:
         raise ConfigError(f"--metric is for numbers, and {label!r} has classes; leave it out")
     model: Any = (EventRegressor if is_number else EventClassifier)(**columns, reading=reading, **chosen)
