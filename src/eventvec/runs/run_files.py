@@ -217,12 +217,12 @@ def may_begin(path: Path) -> bool:
     return not path.exists() or all(any(file.match(name) for name in FIRST_FILES) for file in path.iterdir())
 
 
-def check_folder(path: Path, *, resume: bool = False) -> None:
+def check_folder(path: Path, *, resume: bool | None = None) -> None:
     """Refuse a folder in which no run can be written, before anything is computed.
 
     Args:
         path: The folder.
-        resume: Whether the folder may hold a run, which is continued.
+        resume: Whether a run in the folder is continued; None where none can be.
 
     Raises:
         ConfigError: If no folder can be made there, see `outputs.check_place`.
@@ -237,9 +237,8 @@ def check_folder(path: Path, *, resume: bool = False) -> None:
         raise CheckpointError(f"{path} lies in the run folder {run}; choose a folder elsewhere")
     if (path / "run.json").exists():
         if not resume:
-            raise CheckpointError(
-                f"{path} holds a run already; choose a new folder, or resume it: resume=True (--resume)"
-            )
+            other = "" if resume is None else ", or resume it: resume=True (--resume)"
+            raise CheckpointError(f"{path} holds a run already; choose a new folder{other}")
     elif not may_begin(path):
         raise CheckpointError(f"{path} is not empty and holds no run; choose a new folder")
 
