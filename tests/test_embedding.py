@@ -126,8 +126,21 @@ def test_normalised_embeddings_have_length_1_and_the_same_direction(
 
 @pytest.mark.parametrize("name", ["abacus", "", "cpu:-1", "cuda:99", "hpu", "meta", "mkldnn", "privateuseone", "xla"])
 def test_a_device_that_cannot_compute_here_is_refused(name: str) -> None:
-    with pytest.raises(ev.ConfigError, match=rf"device '{name}' cannot be used here; see: eventvec doctor"):
+    with pytest.raises(ev.ConfigError, match=rf"device '{name}' cannot be used here.*; see: eventvec doctor"):
         choose_device(name)
+
+
+def test_a_gpu_that_cannot_be_used_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    for is_built, count, reason in (
+        (False, 0, r"here: torch \S+ is built for CPUs only; install one for GPUs, or choose cpu or auto; see"),
+        (True, 0, "here: torch sees no GPU, or no driver of one; choose cpu or auto; see"),
+        (True, 2, "here: torch sees 2 GPUs, of which cuda:0 is the first; choose another, cpu or auto; see"),
+    ):
+        monkeypatch.setattr(torch.backends.cuda, "is_built", lambda is_built=is_built: is_built)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda count=count: count > 0)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
+        with pytest.raises(ev.ConfigError, match=rf"device 'cuda:99' cannot be used {reason}"):
+            choose_device("cuda:99")
 
 
 def test_a_device_has_one_of_several_names() -> None:

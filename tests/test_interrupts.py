@@ -159,6 +159,10 @@ def test_a_command_that_is_over_and_does_not_end_is_ended() -> None:
     assert command(f"{body}\nraise SystemExit(3)") == (3, "", "")
 
 
+def test_a_command_that_has_used_duckdb_ends_without_a_list_of_objects_that_were_not_freed() -> None:
+    assert command("import duckdb\nprint(duckdb.sql('SELECT 1').fetchall())") == (0, "[(1,)]\n", "")
+
+
 def test_errors_that_no_signal_caused_are_shown() -> None:
     code, _, stderr = command("raise RuntimeError('a bug')")
     assert code == 1

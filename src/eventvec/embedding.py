@@ -339,5 +339,16 @@ def choose_device(name: torch.device | str) -> torch.device:
             one = torch.ones((), device=name)
             one.item()  # fails on devices that torch knows but that hold no numbers, such as meta
     except (RuntimeError, AssertionError, ImportError, TypeError) as error:
-        raise ConfigError(f"device {str(name)!r} cannot be used here; see: eventvec doctor") from error
+        raise ConfigError(f"device {str(name)!r} cannot be used here{_no_gpu(name)}; see: eventvec doctor") from error
     return one.device
+
+
+def _no_gpu(name: torch.device | str) -> str:
+    """Return why a GPU of Nvidia or AMD cannot be used, after a colon; nothing for other devices."""
+    if not str(name).startswith("cuda"):
+        return ""
+    if not torch.backends.cuda.is_built():
+        return f": torch {torch.__version__} is built for CPUs only; install one for GPUs, or choose cpu or auto"
+    if not torch.cuda.is_available():
+        return ": torch sees no GPU, or no driver of one; choose cpu or auto"
+    return f": torch sees {torch.cuda.device_count():,} GPUs, of which cuda:0 is the first; choose another, cpu or auto"

@@ -99,7 +99,8 @@ def run(command: Callable[[], object]) -> None:
             raise
     if received():
         _clean_up_and_say()
-    gc.freeze()  # the process ends: Python need not look for garbage in all that was imported
+    if "duckdb" not in sys.modules:  # which prints what was not freed
+        gc.freeze()  # the process ends: Python need not look for garbage in all that was imported
     raise SystemExit(_state.code)
 
 

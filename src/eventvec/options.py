@@ -12,7 +12,7 @@ import inspect
 import math
 import re
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from eventvec.errors import ConfigError, nearest
@@ -43,6 +43,25 @@ def accepts(*kinds: type[Any]) -> Callable[[F], F]:
     return decorate
 
 
+def with_checked_names(function: F) -> F:
+    """Return a function or method that refuses the name of an argument that it does not have, in one sentence."""
+    known = [name for name in inspect.signature(function).parameters if name != "self"]
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        refuse_unknown(options, known)
+        return function(*arguments, **options)
+
+    return call  # type: ignore[return-value]
+
+
+def refuse_unknown(options: Iterable[str], known: Collection[str]) -> None:
+    """Refuse a name of an option that is not known."""
+    for name in options:
+        if name not in known:
+            raise ConfigError(f"there is no option {name!r}; {nearest(name, known)}")
+
+
 def gather(options: Mapping[str, Any], kind: type[T], *others: type[Any]) -> T:
     """Return a dataclass of the options that are its fields.
 
@@ -51,10 +70,7 @@ def gather(options: Mapping[str, Any], kind: type[T], *others: type[Any]) -> T:
         kind: The dataclass.
         others: Further dataclasses whose fields may be among the options.
     """
-    known = dict.fromkeys(name for group in (kind, *others) for name in option_types(group))
-    for name in options:
-        if name not in known:
-            raise ConfigError(f"there is no option {name!r}; {nearest(name, known)}")
+    refuse_unknown(options, dict.fromkeys(name for group in (kind, *others) for name in option_types(group)))
     hints = {name: hint for name, (hint, _) in option_types(kind).items() if name in options}
     return kind(**{name: checked(name, options[name], hint) for name, hint in hints.items()})
 

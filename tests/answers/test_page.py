@@ -15,7 +15,7 @@ import pytest
 from eventvec.answers import Answer, Chart
 from eventvec.answers.charts import Series, dots
 from eventvec.answers.page import LONG, Section, Widget, page, write
-from eventvec.errors import ConfigError
+from eventvec.errors import ConfigError, printable
 from eventvec.statistics import Estimate
 from pages import HOSTILE, Reader
 
@@ -97,6 +97,14 @@ def test_hostile_text_is_escaped_everywhere() -> None:
     read = Reader(text)
     assert not {"img", "script"} & {tag for tag, _, _ in read.attributes}
     assert sum(HOSTILE in part for part in read.texts) >= 11
+
+
+def test_no_control_character_stands_in_a_page() -> None:
+    name = "a\x1b[31m\x07\x9b\u202e"
+    section = Section(name, [name], [chart(name)], None, {name: [{name: name}]}, [name])
+    text = page(name, [name], name, {name: name}, [section])
+    assert not {letter for letter in name if not letter.isprintable()} & {*text}
+    assert sum(printable(name) in part for part in Reader(text).texts) >= 10
 
 
 def test_an_answer_is_a_page_that_is_the_same_each_time() -> None:

@@ -115,10 +115,13 @@ def test_a_store_is_refused_where_events_are_read_twice(tables: Path, tmp_path: 
         (["--labels", "L", "--label", "churn", "--dry-run"], "--dry-run is of networks"),
         (["--labels", "L", "--label", "churn", "--cutoffs", "L"], "labels have times of their own: --label-time"),
         (["--labels", "L", "--label", "absent", "--out", "OUT"], "has no column 'absent'"),
+        (["--labels", "EMPTY", "--label", "churn", "--out", "OUT"], "the label table has no rows; give it the labels"),
     ],
 )
 def test_what_no_predictor_takes_is_refused(options: list[str], message: str, tables: Path, tmp_path: Path) -> None:
+    pl.read_parquet(tables / "labels.parquet").clear().write_parquet(tmp_path / "empty.parquet")
     places = {"L": str(tables / "labels.parquet"), "OUT": str(tmp_path / "model")}
+    places["EMPTY"] = str(tmp_path / "empty.parquet")
     words = [places.get(word, word) for word in options]
     result = invoke("fit", "--events", tables / "events.parquet", *COLUMNS, *words)
     assert result.exit_code in (1, 2)

@@ -202,7 +202,7 @@ def test_features(files: Path, tmp_path: Path) -> None:
             "parts= (--parts) is given together with run= (--run)",
         ),
         ((*roles, "--parts", "code", "-o", tmp_path / "x"), 2, "there is no part 'code'; did you mean 'codes'"),
-        ((*roles, "--out", run, "-o", tmp_path / "x"), 1, "is not empty; choose a new folder"),
+        ((*roles, "--out", run, "-o", tmp_path / "x"), 1, "holds a run already; choose a new folder"),
     ):
         result = invoke("features", events, *arguments)
         assert (result.exit_code, sentence in " ".join(result.output.split())) == (code, True), result.output

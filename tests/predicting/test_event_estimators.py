@@ -431,6 +431,11 @@ def test_tables_that_the_model_reads_are_needed_again(tmp_path: Path) -> None:
             model.predict_proba(events(), labels(), **{**tables, **changed})
 
 
+def conflicting() -> pl.DataFrame:
+    """Return two labels for each card and time that contradict each other."""
+    return pl.concat([labels(), labels().with_columns(~pl.col("churn"))])
+
+
 REFUSALS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: classifier().fit(events(), labels(), ["churn", "type"]), ConfigError, "one label is learned at a time"),
     (lambda: classifier().fit(events(), labels().with_columns(churn=True), "churn"), DataError, "has one value only"),
@@ -466,6 +471,25 @@ REFUSALS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: classifier().fit(ev.read(events(), key="card", time="at"), np.zeros(3)),
         DataError, r"labels must have one value per label, got shape \(3,\)",
     ),
+    (
+        lambda: classifier().fit(events(), conflicting(), "churn"),
+        DataError, "labelled keys have rows that disagree, so no label is left; keep one row for each key and time$",
+    ),
+    (
+        lambda: classifier().fit(events(), conflicting(), "churn", label_time="none"),
+        DataError, "keep one row for each key, or name the column of the times of the labels: label_time=",
+    ),
+    (lambda: classifier().fit(events(), labels()[:0], "churn"), DataError, "^the label table has no rows; give it the"),
+    (
+        lambda: classifier().fit(events(), labels().with_columns(pl.col("card").cast(float)), "churn"),
+        DataError, r"it holds Float64; .*; cast it: frame\.with_columns\(pl\.col\('card'\)\.cast\(pl\.Int64\)\)",
+    ),
+    (lambda: classifier(budgett=3), ConfigError, "there is no option 'budgett'; did you mean 'budget'"),
+    (lambda: ev.EventRegressor(metrics="mae"), ConfigError, "there is no option 'metrics'; did you mean 'metric'"),
+    (
+        lambda: classifier().fit(events(), labels(), "churn", label_tim="known"),
+        ConfigError, "there is no option 'label_tim'; did you mean 'label_time' or 'label'",
+    ),
 ]  # fmt: skip
 
 
@@ -486,6 +510,15 @@ def test_bad_input_to_predictions_is_refused(fitted: ev.EventClassifier) -> None
         ),
     ):  # fmt: skip
         with pytest.raises(kind, match=message):
+            call()
+    data = ev.read(events(), key="card", time="at", **{name: OPTIONS[name] for name in ("categorical", "numeric")})
+    for call, message in (
+        (lambda: fitted.score(events(), labels(), "churn"), "got DataFrame and the column 'churn'; explain"),
+        (lambda: fitted.score(data, labels(), "churn"), "score takes a Dataset.* and one label for each of data.keys"),
+        (lambda: fitted.predict(events(), cutofs=labels()), "no option 'cutofs'; did you mean 'cutoffs'"),
+        (lambda: fitted.predict_proba(events(), cutofs=labels()), "no option 'cutofs'; did you mean 'cutoffs'"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigError, match=message):
             call()
     renamed = events().rename({"card": "true"})
     model = ev.EventClassifier("true", "at", **OPTIONS).fit(renamed, labels().rename({"card": "true"}), "churn")

@@ -292,6 +292,10 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(vectorizer: ev.EventVector
         ev.EventVectorizer().transform(events())
     with pytest.raises(ev.ConfigError, match="time is not given; name the column"):
         ev.EventVectorizer(key="card").fit(events())
+    with pytest.raises(ev.ConfigError, match="time is not given, but tiem is; name the column"):
+        ev.EventVectorizer(key="card", tiem="when").fit(events())
+    with pytest.raises(ev.ConfigError, match="there is no option 'cout'; did you mean 'count'"):
+        vectorizer.similar("c01", cout=3)
     with pytest.raises(ev.DataError, match=r"the key is not among the 60 entities") as error:
         vectorizer.similar("c99")
     assert "c99" not in str(error.value)

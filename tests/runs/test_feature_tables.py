@@ -220,7 +220,7 @@ def test_further_refusals(tmp_path: Path) -> None:
     with pytest.raises(ev.ConfigError, match="two features are called 'a=b=tea: count'; rename one of the columns"):
         ev.features(twice, **{**ROLES, "categorical": ["a", "a=b"]})
     ev.features(events, out=tmp_path / "run", **ROLES)
-    with pytest.raises(ev.CheckpointError, match="run is not empty; choose a new folder"):
+    with pytest.raises(ev.CheckpointError, match=r"run holds a run already; choose a new folder$"):
         ev.features(events, out=tmp_path / "run", **ROLES)
     for options in ({"parts": ["codes"]}, {"key": "card"}, {"out": tmp_path / "new"}):
         with pytest.raises(ev.ConfigError, match=f"^{next(iter(options))}= .* is given together with run="):

@@ -212,9 +212,12 @@ def test_the_token_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -
 def test_without_a_token_the_host_must_be_named_as_this_machine(session: Held) -> None:
     async def main() -> None:
         async with asking(session) as client:
-            for host in ("localhost:8000", "127.0.0.1", "[::1]:8000", "127.1.2.3:1"):
+            ours = ("localhost:8000", "127.0.0.1", "[::1]:8000", "127.1.2.3:1", "LOCALHOST", "localhost:", "[::1]")
+            others = ("example.org", "localhost.example.org", "192.168.0.1:8000", "[::2]:8000", "[::1%x.example.org]")
+            forged = ("[::1].example.org", "localhost:80@example.org", "localhost:80:1", "localhost/", "[::1")
+            for host in ours:
                 assert (await client.get("/health", headers={"host": host})).status_code == 200
-            for host in ("example.org", "localhost.example.org", "192.168.0.1:8000", "[::2]:8000"):
+            for host in (*others, *forged):
                 assert (await client.get("/health", headers={"host": host})).status_code == 403
 
     asyncio.run(main())

@@ -74,6 +74,15 @@ def test_other_formats_and_damaged_files_are_refused(tmp_path: Path, content: st
     assert expected in refusal(written(tmp_path, content))
 
 
+@pytest.mark.parametrize(("mark", "name"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
+def test_columns_that_are_not_separated_by_commas_are_refused_with_the_remedy(tmp_path: Path, mark: str, name: str):
+    message = refusal(written(tmp_path, TEXT.replace(",", mark)))
+    assert f"events.csv separates its columns by {name}, and commas are accepted; write it with commas, or" in message
+    assert f"pl.read_csv(path, separator={mark!r})" in message
+    other = TEXT.replace("card", f"card{mark}")  # beside commas it is a letter like others
+    assert len(read(written(tmp_path, other), key=f"card{mark}", time="at", categorical=["shop"])) == 2
+
+
 def test_lines_that_end_in_a_carriage_return_alone_are_refused_without_their_values(tmp_path: Path):
     message = refusal(written(tmp_path, TEXT.replace("\n", "\r").replace("1,3", "4000123412341234,3")))
     assert "events.csv ends lines with a carriage return (CR) alone; accepted: lines that end in a line feed" in message

@@ -87,7 +87,8 @@ def changed(**columns: Any) -> pa.Table:
         ({"shop": [1.0, math.inf, 2.0]}, "column 'shop' has 1 infinite number (first at row 1)"),
         (
             {"card": [1.0, 2.0, 3.0]},
-            "column 'card' cannot be the key: it holds double; accepted: whole numbers, text, UUIDs",
+            "column 'card' cannot be the key: it holds double; accepted: whole numbers, text, UUIDs; cast it: "
+            "frame.with_columns(pl.col('card').cast(pl.Int64))",
         ),
         ({"card": [True, False, True]}, "column 'card' cannot be the key: it holds bool"),
         ({"card": [[1], [2], [3]]}, "column 'card' cannot be the key: it holds list<item: int64>"),

@@ -215,6 +215,19 @@ def test_names_of_columns_that_are_no_text_are_read_as_text() -> None:
         read(FRAME.rename(columns={"card": 0, "day": "0"}), key="0", time="shop")
 
 
+def test_a_name_with_a_nul_character_is_refused_in_one_sentence(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    columns = {"card": [1, 1], "day": [1, 2], "sh\0p": [1.5, 2.5]}
+    pq.write_table(pa.table(columns), tmp_path / "events.parquet")
+    frame = pl.DataFrame(columns)
+    for table in (frame, frame.lazy(), pd.DataFrame(columns), pa.table(columns), tmp_path / "events.parquet"):
+        with pytest.raises(DataError) as refused:
+            read(table, key="card", time="day")
+        assert str(refused.value) == r"the name of column 'sh\x00p' has a NUL character; rename the column"
+    assert capfd.readouterr() == ("", "")  # polars would print backtraces
+
+
 def test_integers_of_polars_that_arrow_lacks_are_text() -> None:
     frame = pl.DataFrame({"card": [1, 2], "day": [1, 2]})
     kinds = [kind for kind in (pl.Int128, getattr(pl, "UInt128", None)) if kind is not None]

@@ -103,7 +103,7 @@ class Chart:
             figure = figures.Figure((width / 72, height / 72), dpi=72, layout="constrained")
             self.draw(figure.subplots())
             backend.FigureCanvasSVG(figure).print_svg(file := io.StringIO())  # `savefig` draws the figure twice
-        return _element(file.getvalue(), name, escape(self.title))
+        return _element(file.getvalue(), name, escape(printable(self.title)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Self-contained HTML pages: a decision, and sections of sentences, charts and tables.
 
 A page contains everything that it shows, and its content security policy forbids it to load anything. All text is
-escaped. Only a `Widget` has HTML and a script of its own, and neither is made of data.
+escaped, and has no control characters. Only a `Widget` has HTML and a script of its own, and neither is made of data.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from eventvec.answers.charts import NARROW, WIDE, Chart
 from eventvec.answers.printing import cell, cells
-from eventvec.errors import need
+from eventvec.errors import need, printable
 from eventvec.files import path_only, write_text
 from eventvec.statistics import Estimate
 from eventvec.tables import check_output
@@ -82,7 +82,7 @@ def page(
     widget = next((section.widget for section in sections if section.widget), None)
     script = "" if widget is None else f"{(FOLDER / 'data.js').read_text('utf-8')}\n{widget.script}\n}});\n"
     environment = jinja.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=jinja.FileSystemLoader(FOLDER)
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=jinja.FileSystemLoader(FOLDER), finalize=_text
     )
     text: str = environment.get_template("page.html").render(
         title=title,
@@ -110,6 +110,11 @@ def write(text: str, path: Path | str, *, overwrite: bool = False) -> None:
     check_output(path_only(path), overwrite=overwrite)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     write_text(Path(path), text)
+
+
+def _text(value: Any) -> Any:
+    """Return what a page shows of a value: text is printable; what is HTML already stays as it is."""
+    return printable(value) if type(value) is str else value
 
 
 def _holds(section: Section) -> bool:

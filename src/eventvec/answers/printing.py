@@ -1,4 +1,4 @@
-"""Decisions, tables and notes for a terminal and a notebook."""
+"""Decisions, tables and notes for a terminal and a notebook, none of which obeys what they show."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from eventvec.errors import printable
+
 if TYPE_CHECKING:
     from rich.console import Console, Group, RenderableType
     from rich.table import Table
+    from rich.text import Text
 
 
 def everything(
@@ -17,35 +20,45 @@ def everything(
     tables: Mapping[str, Sequence[Mapping[str, Any]]],
     notes: Sequence[str],
 ) -> Group:
-    """Return a decision, facts, tables and notes below each other; no text is read as markup."""
+    """Return a decision, facts, tables and notes below each other."""
     from rich.console import Group
-    from rich.text import Text
 
-    parts: list[RenderableType] = [Text(line) for line in verdict]
+    parts: list[RenderableType] = [line(sentence) for sentence in verdict]
     if shown := " · ".join(f"{name.replace('_', ' ')}: {cell(value)}" for name, value in facts.items() if cell(value)):
-        parts.append(Text(shown, "dim"))
+        parts.append(line(shown, "dim"))
     for name, rows in tables.items():
         if rows:
-            parts += [*([Text(name, "bold")] if name and len(tables) > 1 else []), table(rows)]
-    return Group(*parts, *(Text(note) for note in notes))
+            parts += [*([line(name, "bold")] if name and len(tables) > 1 else []), table(rows)]
+    return Group(*parts, *(line(note) for note in notes))
+
+
+def line(text: str, style: str = "") -> Text:
+    """Return a line of text that is not read as markup, and of which a terminal obeys nothing."""
+    from rich.text import Text
+
+    return Text(printable(text), style)
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return the rows as a table of text; what has no text in any row is left out."""
     from rich.table import Column, Table
-    from rich.text import Text
 
     names, texts = cells(rows)
-    drawn = Table(*(Column(Text(name)) for name in names))
+    drawn = Table(*(Column(line(name)) for name in names))
     for row in texts:
-        drawn.add_row(*map(Text, row))
+        drawn.add_row(*map(line, row))
     return drawn
 
 
 def cells(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Return the headings and the texts of a table; columns that have no text in any row are left out."""
+    """Return the headings and the texts of a table; columns that have no text in any row are left out.
+
+    The first column names the rows, so a whole number in it, such as a key, is written as it is.
+    """
     names = list(dict.fromkeys(name for row in rows for name in row))
     texts = {name: [cell(row.get(name)) for row in rows] for name in names}
+    for name in names[:1]:
+        texts[name] = [str(row[name]) if type(row.get(name)) is int else cell(row.get(name)) for row in rows]
     shown = [name for name in names if any(texts[name])]
     heads = [name.replace("_", " ") for name in shown]
     return heads, [list(row) for row in zip(*(texts[name] for name in shown), strict=True)]

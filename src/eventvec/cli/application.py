@@ -15,7 +15,7 @@ from eventvec import interrupts, runs
 from eventvec.cli import terminal
 from eventvec.cli.arguments import HEADINGS, Command, Commands
 from eventvec.cli.parameters import WRITTEN, table_output
-from eventvec.errors import ConfigError, EventvecError
+from eventvec.errors import ConfigError, EventvecError, printable
 from eventvec.torchrun import launched, local_rank
 
 P = ParamSpec("P")
@@ -69,7 +69,7 @@ def command(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         except KeyboardInterrupt:
             if _is_begun(kwargs):
-                interrupts.advise(f"--resume continues in {kwargs['out_']}")
+                interrupts.advise(printable(f"--resume continues in {kwargs['out_']}"))
             raise
 
     @functools.wraps(function)

@@ -35,7 +35,7 @@ from eventvec.cli.parameters import (
 )
 from eventvec.cli.recording import recording
 from eventvec.engines.job import EngineOptions
-from eventvec.errors import ConfigError, printable
+from eventvec.errors import ConfigError
 from eventvec.evaluation.evaluation_options import EvaluationOptions, LabelOptions
 from eventvec.options import gather, those_of
 from eventvec.tables.addresses import address_of, public_name
@@ -66,7 +66,7 @@ def demo(
         return
     for each in result.evaluations:
         terminal.out.print(each.full if full else each.render())
-    terminal.out.print(f"the page: {result.page}", soft_wrap=True)
+    terminal.say(f"the page: {result.page}")
 
 
 @command
@@ -176,12 +176,13 @@ def fit(
     from eventvec.embedding import choose_device
     from eventvec.methods.declarations import declared, static_notes, static_roles
     from eventvec.parts import load_installed
+    from eventvec.runs.run_files import check_folder
     from eventvec.training.setup import parent_run, set_up, settings
 
     place = choose_device(device)
     load_installed()
     if out_ is not None and not dry_run:
-        tables.check_place(out_)
+        check_folder(out_, resume=resume)
     training_options = gather(tables_.get("fit", {}), FitOptions)
     parent = parent_run(tables_)
     if not distributed.is_first():
@@ -469,4 +470,4 @@ def doctor(
         verified = store_file.verify(store) if store.is_file() else mapped.verify(store)
     counts = ", ".join(f"{count:,} {name}" for name, count in verified.items())
     sentence = f"{store} holds what {'was written' if store.is_file() else 'its build wrote'}: {counts}"
-    typer.echo(json.dumps({"store": str(store), **verified}) if json_ else printable(sentence))
+    terminal.say(json.dumps({"store": str(store), **verified}) if json_ else sentence)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
 from eventvec import attribution, auditing, comparing, reporting, runs, shift, tables
 from eventvec.auditing.audit_options import AuditOptions
@@ -95,6 +95,8 @@ def compare(
 
     Runs that exist: `eventvec compare events.parquet labels.parquet --label churn --run one --run other`
     """
+    from eventvec.comparing.plans import check_folder
+
     if output is not None:
         tables.check_output(output, [events, labels, out_, *(run or ())], overwrite=overwrite)
     reading = those_of(options, Columns, TableFormat, Cuts, Storage)
@@ -108,7 +110,7 @@ def compare(
     if not run:
         if out_ is None:
             raise ConfigError("give --out, the folder for the plan and the runs; or --run twice or more")
-        tables.check_place(out_)
+        check_folder(out_, "resume" in options, "comparison")
         with bar("reading"):
             data = tables.read(events, **reading)
     with bar("comparing") as tick:
@@ -209,6 +211,5 @@ def report(
             **those_of(options, LabelOptions, EvaluationOptions),
         )
     result.write(output, overwrite=overwrite)
-    terminal.answer(
-        {"output": str(output), **result.to_dict()}, Text("\n".join((*result.verdict, f"the page: {output}"))), json_
-    )
+    shown = replace(result, verdict=(*result.verdict, f"the page: {output}"))
+    terminal.answer({"output": str(output), **result.to_dict()}, shown.render(), json_)

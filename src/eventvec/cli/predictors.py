@@ -16,6 +16,7 @@ from eventvec.errors import ConfigError
 from eventvec.evaluation import target
 from eventvec.options import option_types, those_of
 from eventvec.tables.addresses import public_name
+from eventvec.tables.label_times import refuse_empty
 from eventvec.tables.outputs import MARK
 from eventvec.tables.read_options import GROUPS, StaticColumns
 from eventvec.tables.sources import read_table
@@ -42,6 +43,7 @@ def fit_labels(
         learning: `weight`, `earlier_labels` and `features` of `EventClassifier.fit`, and `metric` of `EventRegressor`.
     """
     from eventvec.predicting.event_estimators import EventClassifier, EventRegressor
+    from eventvec.predicting.predictor_files import check_new
 
     if labels is None or label is None:
         raise ConfigError("give --labels TABLE and --label COLUMN together: the table of labels, and what to predict")
@@ -57,7 +59,7 @@ def fit_labels(
         )
     if out is None:
         raise ConfigError("name the folder to write: --out FOLDER")
-    tables.check_place(out)
+    check_new(out)
     reading = those_of(options, *GROUPS)
     columns = {name: reading.pop(name, None) for name in ("key", "time", "categorical", "numeric")}
     static = {name: reading.pop(name, None) for name in option_types(StaticColumns)}["static"]
@@ -66,7 +68,9 @@ def fit_labels(
     given = {"budget": options.get("time_budget"), "random_state": options.get("seed"), "metric": metric}
     chosen = {name: value for name, value in given.items() if value is not None}
     time = {"label_time": options.get("label_time"), "inclusive": inclusive}
-    is_number = target(read_table(labels, [label], "the label table")[label].to_arrow(), None, label).task == "numeric"
+    table = read_table(labels, [label], "the label table")
+    refuse_empty(table)
+    is_number = target(table[label].to_arrow(), None, label).task == "numeric"
     if metric is not None and not is_number:
         raise ConfigError(f"--metric is for numbers, and {label!r} has classes; leave it out")
     model: Any = (EventRegressor if is_number else EventClassifier)(**columns, reading=reading, **chosen)

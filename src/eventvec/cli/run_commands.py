@@ -73,7 +73,7 @@ def card(
         output.parent.mkdir(parents=True, exist_ok=True)
         write_text(output, text)
     elif not save:
-        typer.echo(text, nl=False)
+        terminal.say(text.removesuffix("\n"))
 
 
 @command
@@ -92,6 +92,7 @@ def export(
     """
     from eventvec import exporting
 
+    tables.check_output(output, [run], overwrite=overwrite)
     about = exporting.to_onnx(runs.load(run), output, states=states, overwrite=overwrite)
     rows = {
         "file": str(output),

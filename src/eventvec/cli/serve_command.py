@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from eventvec import tables
+from eventvec.cli import terminal
 from eventvec.cli.application import RunFolder, command
 from eventvec.cli.event_inputs import on_device
 from eventvec.cli.parameters import Device, takes
@@ -35,4 +36,4 @@ def serve(
     read_token(gather(options, ServeOptions).host)
     tables.check_place(state)
     trained = on_device(run, device)
-    serve_run(trained, state, ready=lambda address: typer.echo(f"run {trained.id} at {address}"), **options)
+    serve_run(trained, state, ready=lambda address: terminal.say(f"run {trained.id} at {address}"), **options)

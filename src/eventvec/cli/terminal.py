@@ -1,4 +1,4 @@
-"""Output that the commands share: results, notes and errors."""
+"""Output that the commands share: results, notes and errors. A terminal obeys nothing of what they show."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rich.text import Text
 
 from eventvec import interrupts, tables
 from eventvec.credentials import without_secrets
-from eventvec.errors import ConfigError, EventvecError, EventvecWarning
+from eventvec.errors import ConfigError, EventvecError, EventvecWarning, printable
 
 if TYPE_CHECKING:
     from eventvec.answers import Answer
@@ -59,7 +59,9 @@ def _warnings_as_sentences() -> Iterator[None]:
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if issubclass(category, EventvecWarning):
-            sys.stderr.write(f"warning: {message}\n")  # a progress bar moves out of the way of what is written there
+            sys.stderr.write(
+                f"warning: {printable(str(message))}\n"
+            )  # a progress bar moves out of the way of what is written there
         else:
             others(message, category, *place, **more)
 
@@ -74,7 +76,7 @@ def say_wrong(sentence: str, code: int) -> None:
     if interrupts.received():
         raise KeyboardInterrupt
     interrupts.over(code)
-    err.print(without_secrets(sentence), style="red", markup=False, highlight=False, soft_wrap=True)
+    err.print(printable(without_secrets(sentence)), style="red", markup=False, highlight=False, soft_wrap=True)
 
 
 def _out_of_memory(error: BaseException) -> bool:
@@ -93,7 +95,12 @@ def replace_unknown_characters() -> None:
 def notes(sentences: Iterable[str]) -> None:
     """Print sentences about what was counted or left out."""
     for note in sentences:
-        err.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
+        err.print(printable(f"note: {note}"), markup=False, highlight=False, soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """Print a text on standard output as it is, line by line."""
+    typer.echo("\n".join(map(printable, text.split("\n"))))
 
 
 def answer(values: Mapping[str, Any], shown: RenderableType, json_: bool) -> None:
@@ -118,7 +125,7 @@ def show(values: Mapping[str, Any], json_: bool) -> None:
         if value is None:
             continue
         text = f"{value:,}" if type(value) is int else f"{value:.4g}" if isinstance(value, float) else str(value)
-        drawn.add_row(name, Text(text))
+        drawn.add_row(name, Text(printable(text)))
     answer(values, drawn, json_)
 
 
@@ -131,5 +138,6 @@ def describe(data: Dataset, settings: Mapping[str, Any], remarks: Iterable[str],
         typer.echo(json.dumps({"columns": rows, "notes": remarks, "config": settings}, default=str))
         return
     texts = [{name: f"{cell:.4g}" if isinstance(cell, float) else cell for name, cell in row.items()} for row in rows]
-    out.print(repr(data), table(texts), Text(tomli_w.dumps(settings)), sep="\n")
+    out.print(repr(data), table(texts), sep="\n")
+    say(tomli_w.dumps(settings))
     notes(remarks)

@@ -15,6 +15,7 @@ from eventvec.evaluation import JoinedLabels
 from eventvec.evaluation.joined_labels import join_timed
 from eventvec.files import sweep, write_text
 from eventvec.options import above_zero, at_least
+from eventvec.tables import check_place
 from eventvec.tables.label_times import labelled_histories
 from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular
@@ -48,28 +49,41 @@ def usable_labels(
     return timed.table, labelled, joined
 
 
+def check_folder(folder: Path, resume: bool, what: str) -> None:
+    """Refuse a folder that holds other files, or a plan that is not to be continued, before anything is computed.
+
+    Args:
+        what: What the folder is to hold, such as `comparison`.
+    """
+    check_place(folder)
+    if folder.exists() and not folder.is_dir():
+        raise CheckpointError(f"{folder} is a file; name a new folder for the {what}")
+    if (folder / PLAN).is_file():
+        if not resume:
+            raise CheckpointError(
+                f"{folder} holds a {what} already; go on with resume=True (--resume), or name another folder"
+            )
+    elif folder.exists():
+        sweep(folder)
+        if any(each.name != ".lock" for each in folder.iterdir()):
+            raise CheckpointError(f"{folder} is not empty and holds no {what}; name a new folder")
+
+
 def begin(folder: Path, described: Mapping[str, Any], resume: bool, what: str) -> None:
     """Write the plan into a new folder, or check that a folder has the same one.
 
     Args:
         what: What the folder holds, such as `comparison`.
     """
+    check_folder(folder, resume, what)
     path, text = folder / PLAN, json.dumps(described, indent=1, default=str)
     if path.is_file():
-        if not resume:
-            raise CheckpointError(
-                f"{folder} holds a {what} already; go on with resume=True (--resume), or name another folder"
-            )
         before, now = json.loads(path.read_text()), json.loads(text)
         if different := [name for name in now if before.get(name) != now[name]]:
             raise CheckpointError(
                 f"the {what} in {folder} was begun with another {different[0]}; name a new folder, or give the same"
             )
         return
-    if folder.exists():
-        sweep(folder)
-        if any(each.name != ".lock" for each in folder.iterdir()):
-            raise CheckpointError(f"{folder} is not empty and holds no {what}; name a new folder")
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_text(path, text)
 

@@ -36,8 +36,8 @@ def begin(job: Job, folder: Path, overwrite: bool) -> dict[int, ShardRecord]:
                 "it: overwrite=True (--overwrite)"
             )
         clear(folder)
-    elif before is None and any(file.name not in (".lock", UNFINISHED) for file in folder.iterdir()):
-        raise ConfigError(f"{folder} is not empty and holds no shards; name a new folder")
+    elif before is None:
+        refuse_other_files(folder)
     done = {
         record.shard: record
         for record in _recorded(job, folder)
@@ -55,6 +55,12 @@ def begin(job: Job, folder: Path, overwrite: bool) -> dict[int, ShardRecord]:
             file.unlink()
         (folder / MANIFEST).unlink(missing_ok=True)
     return done
+
+
+def refuse_other_files(folder: Path) -> None:
+    """Refuse a folder without shards that has other files."""
+    if any(file.name not in (".lock", UNFINISHED) for file in folder.iterdir()):
+        raise ConfigError(f"{folder} is not empty and holds no shards; name a new folder")
 
 
 def clear(folder: Path) -> None:

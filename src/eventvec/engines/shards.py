@@ -13,9 +13,9 @@ from eventvec import runs
 from eventvec.embedding import choose_device
 from eventvec.encoders.interface import capabilities
 from eventvec.engines.event_parts import event_file, parts_of
-from eventvec.engines.job import EngineOptions, Job, shards_for
+from eventvec.engines.job import UNFINISHED, EngineOptions, Job, shards_for
 from eventvec.engines.local_engine import run_local
-from eventvec.engines.output_folder import begin, clear
+from eventvec.engines.output_folder import begin, clear, refuse_other_files
 from eventvec.engines.ray_engine import run_ray
 from eventvec.engines.spark_engine import run_spark
 from eventvec.engines.state_folder import create_stores, number_of_stores
@@ -291,6 +291,8 @@ def _check_output(folder: Path, inputs: list[Path]) -> None:
             raise ConfigError(f"{folder} is or holds an input; name a folder elsewhere")
         if each.is_dir() and each.resolve() in folder.resolve().parents:
             raise ConfigError(f"{folder} lies in the folder {each}, which is an input; name a folder elsewhere")
+    if folder.exists() and not ((folder / MANIFEST).is_file() or (folder / UNFINISHED).exists()):
+        refuse_other_files(folder)
 
 
 def _run(job: Job, engine: EngineOptions, overwrite: bool, progress: Progress | None) -> Shards:

@@ -193,10 +193,18 @@ def join_labels(
     disagreeing = distinct["position"].is_duplicated()
     joined = distinct.filter(~disagreeing).sort("position")
     if joined.is_empty():
+        if of == "embeddings":
+            several_times = (
+                "; if entities have labels at several times, embed them at these times, with the label table as "
+                "cutoffs= (--cutoffs), and name the column of times: label_time= (--label-time)"
+            )
+        elif time is None:
+            several_times = ", or name the column of the times of the labels: label_time= (--label-time)"
+        else:
+            several_times = " and time"
         raise DataError(
-            f"all {distinct['position'].n_unique():,} labelled keys have rows that disagree, so no label is left; if "
-            "entities have labels at several times, embed them at these times, with the label table as cutoffs= "
-            "(--cutoffs), and name the column of times: label_time= (--label-time)"
+            f"all {distinct['position'].n_unique():,} labelled keys have rows that disagree, so no label is left; keep "
+            f"one row for each key{several_times}"
         )
     unmatched = rows.filter(pl.col("position") < 0)
     without = np.delete(np.arange(len(keys)), joined["position"].to_numpy())

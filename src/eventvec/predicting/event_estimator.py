@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from eventvec.answers import Answer
 from eventvec.dataset import Dataset
 from eventvec.errors import CheckpointError, ConfigError, nearest, shown
-from eventvec.options import above_zero, at_least, check_seed, option_types
+from eventvec.options import above_zero, at_least, check_seed, option_types, with_checked_names
 from eventvec.predicting.event_predictor import Effort, Predictor, learn
 from eventvec.predicting.families import Rows
 from eventvec.predicting.fine_tuned import Events
@@ -47,6 +47,7 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
     """The score of numbers that counts."""
     predictor_: Predictor
 
+    @with_checked_names
     def __init__(
         self,
         key: str | None = None,
@@ -67,6 +68,7 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
         self.budget, self.most_values = budget, most_values
         self.random_state, self.progress = random_state, progress
 
+    @with_checked_names
     def fit(
         self,
         events: Dataset | Tabular,
@@ -238,6 +240,16 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.two_d_array = False  # events are no array of two dimensions
         tags.no_validation = True  # eventvec checks events itself
         return tags
+
+
+def check_scored(data: Any, sample_weight: Any) -> None:
+    """Refuse events and a table of labels to score, which scikit-learn cannot join."""
+    if not isinstance(data, Dataset) or isinstance(sample_weight, str):
+        column = f" and the column {shown(sample_weight)}" if isinstance(sample_weight, str) else ""
+        raise ConfigError(
+            "score takes a Dataset, which ev.read returns, and one label for each of data.keys, as scikit-learn's "
+            f"tools do, got {type(data).__name__}{column}; explain() has the score on rows that chose nothing"
+        )
 
 
 def predicted_frame(events: Any, rows: Rows, names: Sequence[str], values: Sequence[Array]) -> Any:

@@ -12,7 +12,8 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from eventvec.dataset import Dataset
-from eventvec.predicting.event_estimator import MOST_VALUES, EventEstimator, predicted_frame
+from eventvec.options import with_checked_names
+from eventvec.predicting.event_estimator import MOST_VALUES, EventEstimator, check_scored, predicted_frame
 from eventvec.predicting.event_predictor import Predictor
 from eventvec.predicting.fine_tuned import Events
 from eventvec.runs import Run
@@ -75,6 +76,7 @@ class EventClassifier(ClassifierMixin, EventEstimator):  # type: ignore[misc]
 
     _numeric = False
 
+    @with_checked_names
     def predict_proba(
         self,
         events: Events,
@@ -112,6 +114,7 @@ class EventClassifier(ClassifierMixin, EventEstimator):  # type: ignore[misc]
             return probabilities
         return predicted_frame(events, rows, self.predictor_.class_names, list(probabilities.T))
 
+    @with_checked_names
     def predict(
         self,
         events: Events,
@@ -134,6 +137,11 @@ class EventClassifier(ClassifierMixin, EventEstimator):  # type: ignore[misc]
         probabilities, rows = self._predicted(events, cutoffs, cutoff_column, until, static, labels, features)
         likeliest = self.classes_[probabilities.argmax(1)]
         return likeliest if isinstance(events, Dataset) else predicted_frame(events, rows, ["prediction"], [likeliest])
+
+    def score(self, data: Dataset, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy of predictions of a `Dataset`; `y` is one class for each of its keys."""
+        check_scored(data, sample_weight)
+        return float(super().score(data, y, sample_weight))
 
     def _hold(self, predictor: Predictor) -> None:
         super()._hold(predictor)
@@ -177,6 +185,7 @@ class EventRegressor(RegressorMixin, EventEstimator):  # type: ignore[misc]
 
     _numeric = True
 
+    @with_checked_names
     def __init__(
         self,
         key: str | None = None,
@@ -199,6 +208,7 @@ class EventRegressor(RegressorMixin, EventEstimator):  # type: ignore[misc]
         )  # fmt: skip
         self.metric = metric
 
+    @with_checked_names
     def predict(
         self,
         events: Events,
@@ -218,3 +228,8 @@ class EventRegressor(RegressorMixin, EventEstimator):  # type: ignore[misc]
         """
         values, rows = self._predicted(events, cutoffs, cutoff_column, until, static, labels, features)
         return values if isinstance(events, Dataset) else predicted_frame(events, rows, ["prediction"], [values])
+
+    def score(self, data: Dataset, y: Any, sample_weight: Any = None) -> float:
+        """Return the R² of predictions of a `Dataset`; `y` is one number for each of its keys."""
+        check_scored(data, sample_weight)
+        return float(super().score(data, y, sample_weight))

@@ -125,6 +125,19 @@ class _Info(BaseModel, extra="forbid"):
     files: dict[str, str]
 
 
+def check_new(folder: Path) -> None:
+    """Refuse a folder in which no predictor can be written, before anything is computed.
+
+    Raises:
+        CheckpointError: If the folder is not new or empty, or lies in a run folder.
+    """
+    check_place(folder)
+    if run := run_above(folder):
+        raise CheckpointError(f"{folder} lies in the run folder {run}; choose a folder elsewhere")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise CheckpointError(f"{folder} is not empty; choose a new folder")
+
+
 def save_predictor(predictor: Predictor, given: Mapping[str, Any], path: str) -> None:
     """Write a predictor to a new folder.
 
@@ -134,11 +147,7 @@ def save_predictor(predictor: Predictor, given: Mapping[str, Any], path: str) ->
         path: The folder, which is new or empty.
     """
     folder = path_only(path)
-    check_place(folder)
-    if run := run_above(folder):
-        raise CheckpointError(f"{folder} lies in the run folder {run}; choose a folder elsewhere")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise CheckpointError(f"{folder} is not empty; choose a new folder")
+    check_new(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         with draft_of(folder.parent, folder.name, is_folder=True) as draft:

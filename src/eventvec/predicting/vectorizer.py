@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from eventvec.answers import Answer
 from eventvec.dataset import Dataset
-from eventvec.errors import ConfigError, nearest
+from eventvec.errors import ConfigError, listed, nearest
 from eventvec.evaluation import EvaluationOptions, LabelOptions, evaluate
-from eventvec.options import accepts, gather, option_types
+from eventvec.options import accepts, gather, option_types, with_checked_names
 from eventvec.predicting.fine_tuned import Events, FineTuned
 from eventvec.predicting.frames import Library, frame_of, library_of, with_key
 from eventvec.runs import Run, load
@@ -135,6 +135,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         named = self._get_param_names()
         return {n: value for n, value in vars(self).items() if n not in named and n[0] != "_" and n[-1] != "_"}
 
+    @with_checked_names
     def fit(self, events: Dataset | Tabular, y: Any = None) -> EventVectorizer:
         """Learn an encoder from events, without labels, and return the vectorizer.
 
@@ -158,6 +159,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         self._events = events
         return self
 
+    @with_checked_names
     def transform(self, events: Events) -> Any:
         """Return one vector per entity, in ascending order of keys.
 
@@ -282,6 +284,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
             )
         return FineTuned(run, self._of_reading(TableFormat))
 
+    @with_checked_names
     def similar(self, key: Any, count: int = 10, *, events: Events | None = None) -> Any:
         """Return the entities whose vectors are nearest to one entity's, with their cosine similarity, nearest first.
 
@@ -356,7 +359,8 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
     def _read(self, events: Tabular) -> Dataset:
         for name in ("key", "time"):
             if getattr(self, name) is None:
-                raise ConfigError(f"{name} is not given; name the column: EventVectorizer(key=..., time=...)")
+                others = f", but {listed(self._settings())} is" if self._settings() else ""
+                raise ConfigError(f"{name} is not given{others}; name the column: EventVectorizer(key=..., time=...)")
         options: dict[str, Any] = {
             "categorical": self.categorical, "numeric": self.numeric, "holdout": self.holdout,
             "holdout_seed": self.random_state,

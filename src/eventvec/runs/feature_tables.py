@@ -16,13 +16,13 @@ from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.encoders.interface import capabilities
 from eventvec.encoders.joined import Joined
 from eventvec.encoders.running import RunningHandcrafted
-from eventvec.errors import CheckpointError, ConfigError, nearest, shown
+from eventvec.errors import ConfigError, nearest, shown
 from eventvec.evaluation.handcrafted_sets import bounded
 from eventvec.files import path_only
 from eventvec.options import accepts, option_types
 from eventvec.runs.building import untrained
 from eventvec.runs.run import Run, load
-from eventvec.runs.run_files import may_begin
+from eventvec.runs.run_files import check_folder
 from eventvec.runs.run_start import start
 from eventvec.schema import Schema
 from eventvec.tables import Embeddings, read, times
@@ -81,8 +81,8 @@ def features(
     """
     if run is None:
         chosen = _checked(parts)
-        if out is not None and not may_begin(path_only(out)):
-            raise CheckpointError(f"{out} is not empty; choose a new folder")
+        if out is not None:
+            check_folder(path_only(out))
         data = _read(events, options)
         made = _made(data, chosen)
         check_names(data, _names(made))

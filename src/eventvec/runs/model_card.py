@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import tomli_w
 from pydantic import BaseModel, FiniteFloat, PositiveInt, ValidationError
 
-from eventvec.errors import DataError, misfit, shown
+from eventvec.errors import DataError, misfit, printable, shown
 from eventvec.files import path_only
 from eventvec.schema import FIRST, Schema
 from eventvec.statistics import Estimate
@@ -129,7 +129,7 @@ def plain(text: Any) -> str:
 
 
 def _one_line(text: Any) -> str:
-    return " ".join(str(text).split())
+    return printable(" ".join(str(text).split()))
 
 
 def _table(rows: Iterable[tuple[str, str]]) -> str:

@@ -243,18 +243,39 @@ def is_half_saved(path: Path) -> bool:
     return isinstance(info, dict) and info.get("finished") is False and "stopped" in info
 
 
+def check_folder(path: Path, *, resume: bool | None = None) -> None:
+    """Refuse a folder in which no run can be written, before anything is computed.
+
+    Args:
+        path: The folder.
+        resume: Whether a run in the folder is continued; None where none can be.
+
+    Raises:
+        ConfigError: If no folder can be made there, see `outputs.check_place`.
+        CheckpointError: If the folder is a file, lies in a run folder, or holds a run or other files.
+    """
+    from eventvec.tables import check_place
+
+    check_place(path)
+    if path.exists() and not path.is_dir():
+        raise CheckpointError(f"{path} is a file; choose a new folder")
+    if run := run_above(path):
+        raise CheckpointError(f"{path} lies in the run folder {run}; choose a folder elsewhere")
+    if (path / "run.json").exists():
+        if not resume:
+            other = "" if resume is None else ", or resume it: resume=True (--resume)"
+            raise CheckpointError(f"{path} holds a run already; choose a new folder{other}")
+    elif not may_begin(path):
+        raise CheckpointError(f"{path} is not empty and holds no run; choose a new folder")
+
+
 @contextmanager
 def writer(path: Path | None) -> Iterator[None]:
     """Keep other processes from the run folder while this one writes it."""
     if path is None:
         yield
         return
-    if path.exists() and not path.is_dir():
-        raise CheckpointError(f"{path} is a file; choose a new folder")
-    if run := run_above(path):
-        raise CheckpointError(f"{path} lies in the run folder {run}; choose a folder elsewhere")
-    if not (path / "run.json").exists() and not may_begin(path):
-        raise CheckpointError(f"{path} is not empty and holds no run; choose a new folder")
+    check_folder(path, resume=True)
     with locked(path) as free:
         if not free:
             raise CheckpointError(

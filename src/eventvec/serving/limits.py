@@ -12,6 +12,7 @@ import ipaddress
 import json
 import logging
 import os
+import re
 import time
 import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -38,6 +39,8 @@ IGNORED = 16
 """A body of more than so many times the largest size is not read to its end."""
 UNLIMITED = ("/health", "/metrics")
 """The paths that the rate does not count, so a busy server can be watched."""
+HOST = re.compile(r"([\w.-]+|\[[\da-f:.]+\])(?::\d*)?", re.ASCII | re.IGNORECASE)
+"""The header Host, whole: a name or an address, and perhaps a port."""
 log = logging.getLogger("eventvec.serving")
 
 
@@ -51,7 +54,7 @@ def is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
-        return host == "localhost"
+        return host.lower() == "localhost"
 
 
 def read_token(host: str) -> str | None:
@@ -225,8 +228,8 @@ def _names_loopback(host: str) -> bool:
 
     Without the header no browser asks.
     """
-    name = host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
-    return not host or is_loopback(name)
+    parts = HOST.fullmatch(host)
+    return not host or (parts is not None and is_loopback(parts[1]))
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

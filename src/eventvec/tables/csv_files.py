@@ -24,6 +24,8 @@ PARQUET = b"PAR1"
 UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, csv.Error, zlib.error, OSError, EOFError,
               UnicodeEncodeError)  # fmt: skip
 """What polars, csv and gzip raise for a file that is not CSV."""
+OTHERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+"""Characters that stand between columns in place of commas."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """The errors of a disk, a share of it, or a file that is full."""
 
@@ -121,6 +123,11 @@ def _header(file: Path) -> list[str]:
         raise DataError(f"{file} is not text in UTF-8: its first line has NUL bytes, as UTF-16 and binary files have")
     if not names:
         raise _unreadable(file)
+    if len(names) == 1 and (other := next((mark for mark in OTHERS if mark in names[0]), None)):
+        raise DataError(
+            f"{file} separates its columns by {OTHERS[other]}, and commas are accepted; write it with commas, or give "
+            f"the table: pl.read_csv(path, separator={other!r}), with decimal_comma=True if its numbers are like 12,50"
+        )
     return names
 
 

@@ -29,9 +29,7 @@ def key_type(name: str, kind: pa.DataType) -> pa.DataType:
     uuid = isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.uuid"
     if uuid or is_text(kind) or types.is_integer(kind) or kind == pa.binary(UUID_BYTES):
         return kind
-    raise DataError(
-        f"column {shown(name)} cannot be the key: it holds {kind}; accepted: whole numbers, text, UUIDs; cast it first"
-    )
+    raise _no_keys(name, kind, is_float=types.is_floating(kind))
 
 
 def rank_keys(name: str, column: pa.ChunkedArray) -> tuple[Array, pa.Array | None]:
@@ -162,8 +160,14 @@ def _plain(name: str, keys: pl.Series) -> pl.Series:
         return keys
     if keys.dtype == pl.Null:
         return keys.cast(pl.String)
-    raise DataError(
-        f"column {shown(name)} cannot be the key: it holds {keys.dtype}; accepted: whole numbers, text, UUIDs"
+    raise _no_keys(name, keys.dtype, is_float=keys.dtype.is_float())
+
+
+def _no_keys(name: str, kind: object, *, is_float: bool) -> DataError:
+    """Return the error for a column whose type cannot hold keys."""
+    how = f": frame.with_columns(pl.col({name!r}).cast(pl.Int64))" if is_float else " to one of them"
+    return DataError(
+        f"column {shown(name)} cannot be the key: it holds {kind}; accepted: whole numbers, text, UUIDs; cast it{how}"
     )
 
 

@@ -88,6 +88,7 @@ def read_labels(
     else:
         named = [] if given == DECLINED else [str(given)]
         table = read_table(labels, list(dict.fromkeys([*columns, *named])), "the label table")
+    refuse_empty(table)
     time, chosen = choose(time_columns(table.drop(columns), schema), schema, given)
     if time is None and given is None:
         why = reasons(table.drop(columns), schema, ISO)
@@ -102,6 +103,12 @@ def read_labels(
     except DataError as error:
         raise DataError(f"{error}; if it is not the time of the labels, {NAME_IT}" if chosen else str(error)) from error
     return TimedLabels(table.select(*dict.fromkeys([*columns, time])), time, moments, chosen, notes)
+
+
+def refuse_empty(table: pl.DataFrame) -> None:
+    """Refuse a table of labels without rows."""
+    if not len(table):
+        raise DataError("the label table has no rows; give it the labels of at least two entities")
 
 
 def _comparable(table: Source) -> pl.DataFrame:

@@ -143,13 +143,14 @@ def open_source(source: Tabular, text: Sequence[str] = (), key: str | None = Non
     if isinstance(source, pl.LazyFrame):
         source = _call("the LazyFrame", source.collect)
     if isinstance(source, pl.DataFrame):
+        _refuse_names(source.columns)  # before polars prints a backtrace
         wide = [name for name, kind in source.schema.items() if kind.is_integer() and kind not in INTEGERS]
         return _memory(_arrow(source.with_columns(pl.col(wide).cast(pl.String)), pl.DataFrame.to_arrow))
     if isinstance(source, pa.Table):
         return _memory(source)
     if hasattr(source, "__arrow_c_stream__"):
         if is_pandas(source):
-            _refuse_repeated([str(name) for name in source.columns])  # before pandas raises its own error
+            _refuse_names([str(name) for name in source.columns])  # before pandas raises its own error
         return _memory(_arrow(source, lambda table: pa.RecordBatchReader.from_stream(table).read_all()))
     raise DataError(f"{type(source).__name__} is not a table; accepted: {ACCEPTED}")
 
@@ -157,7 +158,7 @@ def open_source(source: Tabular, text: Sequence[str] = (), key: str | None = Non
 def _database(address: Address, key: str | None) -> Source:
     """Return a table in a database as a source."""
     opened, name = open_database(address, key), address.label
-    _refuse_repeated(list(opened.types))
+    _refuse_names(list(opened.types))
     return Source(
         types={column: plain_type(kind) for column, kind in opened.types.items()},
         load=lambda names: plain(opened.load(names), name),
@@ -172,7 +173,7 @@ def _memory(table: pa.Table) -> Source:
     """Return a table in memory as a source, without an unnamed index of pandas."""
     indexes = (table.schema.pandas_metadata or {}).get("index_columns", ())
     names = [name for name in table.column_names if name not in indexes or not name.startswith("__index_level_")]
-    _refuse_repeated(names)
+    _refuse_names(names)
     types = {name: plain_type(table.schema.field(name).type) for name in names}
     return Source(types, lambda columns: plain(table.select(list(columns)), "the table"))
 
@@ -208,8 +209,10 @@ def _call(what: str, function: Callable[[], Any]) -> Any:
         ) from error
 
 
-def _refuse_repeated(names: Sequence[str]) -> None:
-    """Refuse a table with two columns of the same name."""
+def _refuse_names(names: Sequence[str]) -> None:
+    """Refuse a table with two columns of the same name, or with a name that polars does not hand to Arrow."""
+    if nul := [name for name in names if "\0" in name]:
+        raise DataError(f"the name of column {shown(nul[0])} has a NUL character; rename the column")
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise DataError(f"the table has more than one column {listed(map(repr, repeated))}; rename all but one of each")
@@ -221,7 +224,7 @@ def _parquet(files: Sequence[Path]) -> Source:
     metadata = {file: _metadata(file) for file in files}  # read once, not once per column
     schemas = {file: _schema(file, footer) for file, footer in metadata.items()}
     first = schemas[files[0]]
-    _refuse_repeated(first.names)
+    _refuse_names(first.names)
     text = [field.name for field in first if is_text(field.type)]
 
     def load(names: Sequence[str]) -> pa.Table:
