@@ -14,6 +14,7 @@ from eventvec.errors import ConfigError
 from eventvec.options import at_least, check_seed
 from eventvec.schema import FIRST, MISSING, Categorical, Schema, check_schema
 from eventvec.sequences import Sequences
+from eventvec.threads import as_many_threads_as_pay
 
 WIDTHS, DILATIONS, KERNELS = (3, 7, 9), (1, 2, 4, 8), 64
 """The numbers of taps, the distances between them, and the number of kernels for each pair of both."""
@@ -102,7 +103,8 @@ class Convolutions(nn.Module):
         """Return `(n, dim)` float32, one vector per row."""
         if bool(self.level.isnan().any()):
             raise ConfigError("the encoder Convolutions has no means of codes yet; call its fit(x) with training rows")
-        return by_blocks(self._latest(x), self.dim, self.dim, lambda rows, _: self._features(rows), self._width)
+        with as_many_threads_as_pay(self, 1):  # more wait for one another wherever other programs compute too
+            return by_blocks(self._latest(x), self.dim, self.dim, lambda rows, _: self._features(rows), self._width)
 
     @torch.no_grad()
     def fit(self, x: Sequences) -> Self:
