@@ -36,6 +36,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(skip)
 
 
+@pytest.hookimpl(tryfirst=True)  # before the fixtures of modules
+def pytest_runtest_setup() -> None:
+    """Let torch draw the same numbers in a test, whichever tests ran before it in its process."""
+    torch.manual_seed(0)
+
+
 @pytest.fixture(autouse=True)
 def the_number_of_threads_is_restored() -> Iterator[None]:
     """Restore torch's number of threads, which experiments and benchmarks in this process set.
