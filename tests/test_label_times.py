@@ -297,7 +297,7 @@ def test_a_date_is_the_start_of_the_day_in_the_zone_of_the_events(zone: str | No
 
 
 def test_a_label_table_may_have_columns_of_any_name() -> None:
-    named = labels().to_arrow().rename_columns(["card", "y", "a\0b"])
+    named = labels().to_arrow().rename_columns(["card", "y", "a\nb"])
     with pytest.raises(DataError, match="embeddings were made from events at or after the time in"):
         ev.evaluate(run().embed(events()), None, named, "y", **MODELS)
 
@@ -477,10 +477,33 @@ def test_labels_with_one_row_per_key_whose_times_cannot_be_read_are_refused(form
         ev.evaluate(run().embed(events()), None, panel[:N], "y", **MODELS)
 
 
-@pytest.mark.parametrize("values", [[1, 2024], [0.5, 20240601.5], ["3.10", "4.5"], ["A-1", "B-2"], [10**9, 10**10]])
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1, 2024],
+        [0.5, 20240601.5],
+        ["3.10", "4.5"],
+        ["A-1", "B-2"],
+        [10**9, 10**10],
+        ["18-25", "26-35"],
+        ["1/2", "3/4"],
+        ["Decile 1", "market 2"],
+        ["20-30 days", "mar1"],
+    ],
+)
 def test_other_columns_look_like_no_time(values: list[Any]) -> None:
     given = labels().drop("known").with_columns(other=pl.Series(values * (N // 2)))
     assert untimed(None) in ev.evaluate(run().embed(events()), None, given, "y", **MODELS).notes
+
+
+def test_identifiers_of_ten_digits_are_no_times_and_no_message_shows_them() -> None:
+    numbers = [1_000_000_000 + i for i in range(N)]
+    given = labels().drop("known").with_columns(account_id=pl.Series(numbers))
+    assert untimed(None) in ev.evaluate(run().embed(events()), None, given, "y", **MODELS).notes
+    told = pl.DataFrame({"card": [1, 2], "at": ["1234567890", "2024-01-01"]})
+    with pytest.raises(DataError) as error:
+        ev.read(told, key="card", time="at", numeric=[])
+    assert "1234567890" not in str(error.value)
 
 
 def test_equal_rows_of_a_key_are_merged_and_rows_that_differ_anywhere_are_not() -> None:

@@ -74,6 +74,10 @@ def warn(sentence: str) -> None:
     warnings.warn(printable(without_secrets(sentence)), EventvecWarning, stacklevel=level)
 
 
+OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\ufeff\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, line ends, marks of directions, spaces without width, and halves of characters."""
+
+
 def printable(text: str) -> str:
     r"""Return a text with escapes in place of characters that a terminal would obey: line ends, colours, directions.
 
@@ -81,9 +85,7 @@ def printable(text: str) -> str:
         >>> printable("a\n\x1b[31mb")
         'a\\n\\x1b[31mb'
     """
-    if text.isprintable():
-        return text
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+    return text if text.isprintable() else OBEYED.sub(lambda letter: ascii(letter[0])[1:-1], text)
 
 
 def shown(value: object) -> str:

@@ -78,7 +78,7 @@ def test_a_comparison_that_is_killed_goes_on_to_the_same_result(
 def test_a_comparison_that_was_killed_before_its_plan_was_written_begins_anew(tmp_path: Path) -> None:
     folder = tmp_path / "plan"
     folder.mkdir()
-    (folder / ".plan.json.k3j2h1.draft").write_text("{")
+    (folder / ".plan.json.0123456789abcdef.draft").write_text("{")
     ev.compare(fits.dataset(), fits.labels(), "churn", out=folder, resume=True, **OPTIONS)
     assert (folder / "plan.json").is_file()
     assert not list(folder.glob("*.draft"))

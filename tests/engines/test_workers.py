@@ -18,7 +18,7 @@ from shard_cases import make
 
 def test_an_interrupted_job_leaves_no_draft_of_the_processes_that_it_ended(tmp_path: Path):
     def interrupt(done: int, total: int) -> None:
-        (tmp_path / "z" / f".shard-{total + 1:05d}.parquet.k3j2h1.draft").touch()
+        (tmp_path / "z" / f".shard-{total + 1:05d}.parquet.0123456789abcdef.draft").touch()
         raise KeyboardInterrupt
 
     def shards_of(folder: str) -> dict[str, bytes]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from experiments.worth.candidates import default_of, tables
-from experiments.worth.rule import OF_CLASSES, OF_NUMBERS, RULE, Study, load, means, settings, shifted, with_changes
+from experiments.worth.rule import OF_CLASSES, RULE, Study, load, means, settings, shifted, with_changes
 from experiments.worth.vectors import BESIDE
 
 from eventvec.config import complete
@@ -79,7 +79,7 @@ def test_means_are_of_the_data_sets_with_classes_that_have_the_setting() -> None
          "up": None, "loss": 1.0, "difference of loss": -difference}
         for data, measures, setting, difference in (
             ("a", OF_CLASSES, "x", 0.1), ("b", OF_CLASSES, "x", -0.3),
-            ("c", OF_NUMBERS, "x", 9.0), ("a", OF_CLASSES, "y", 0.2),
+            ("c", "−MAE, MSE", "x", 9.0), ("a", OF_CLASSES, "y", 0.2),
         )
     ]  # fmt: skip
     found = {row["setting"]: (row["n"], row["up"], row["difference"]) for row in means(rows)}

@@ -86,6 +86,11 @@ def test_the_verdict_says_that_all_labels_lie_after_the_last_event() -> None:
     late = "No event lies within 52 days before a label: all 120 labels lie after the last event ("
     model = ev.EventClassifier(**MODEL).fit(events(), labels(datetime(2024, 6, 1)), "y")
     assert model.explain().verdict[-1].startswith(late)
+    months = pl.DataFrame({"card": np.repeat(np.arange(N), 12), "what": "a"}).with_columns(
+        at=pl.Series([datetime(2024, month, 1) for month in range(1, 13)] * N)
+    )
+    model.fit(months, labels(datetime(2025, 1, 1)), "y")
+    assert not any("No event lies" in line for line in model.explain().verdict)
     next_day = events()["at"].max() + timedelta(hours=20)  # type: ignore[operator]
     model.fit(events(), labels(next_day), "y")
     assert not any("No event lies" in line for line in model.explain().verdict)
@@ -120,3 +125,22 @@ def test_a_run_that_has_learned_numbers_is_refused_on_any_scale() -> None:
         table = pl.DataFrame({"card": range(N), "paid": copy})
         with pytest.raises(ev.ConfigError, match="has learned the label 'churn', of which 'paid' is a copy"):
             ev.EventRegressor(**{**MODEL, "vector": learned}).fit(events(), table, "paid")
+
+
+def test_a_run_that_has_learned_labels_at_several_times_is_refused() -> None:
+    at = [datetime(2024, 2, 1), datetime(2024, 3, 1)]
+    panel = pl.DataFrame({"card": np.repeat(np.arange(N), 2), "due": at * N})
+    panel = panel.with_columns(churn=pl.Series(np.random.default_rng(4).permutation(2 * N) % 2))
+    data = ev.read(events(), key="card", time="at", categorical=["what"])
+    start = ev.fit("coles", data, epochs=1, dim=4, beside=[])
+    learned = ev.fine_tune(start, data, panel, "churn", epochs=1)
+    with pytest.raises(ev.ConfigError, match="has learned the label 'churn', of which 'left' is a copy"):
+        ev.EventClassifier(**{**MODEL, "vector": learned}).fit(events(), panel.rename({"churn": "left"}), "left")
+    assert ev.EventClassifier(**{**MODEL, "vector": learned}).fit(events(), labels(), "y").notes_
+
+
+def test_numbers_that_are_mostly_zero_are_no_copies() -> None:
+    once = pl.Series(np.where(np.arange(N) == 3, 5.0, 0.0))
+    learned = run(once + pl.Series(np.random.default_rng(5).random(N)) / 1e6)
+    table = pl.DataFrame({"card": range(N), "paid": once})
+    assert ev.EventRegressor(**{**MODEL, "vector": learned}).fit(events(), table, "paid").notes_

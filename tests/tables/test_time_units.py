@@ -112,3 +112,21 @@ def test_inclusive_reads_the_events_of_the_day() -> None:
     model.fit(events, labels, "y", inclusive=True)
     assert model.explain().facts["score"].low > 0.9
     assert any("Only events up to and including the time of each label" in each for each in model.notes_)
+
+
+def test_data_are_cut_by_their_own_unit_where_it_is_coarser_than_that_of_the_schema() -> None:
+    seconds = pl.DataFrame({"card": 1, "at": [datetime(2024, 1, 1, 3, 5, second) for second in range(30)]})
+    schema = ev.read(seconds, key="card", time="at", numeric=[]).schema
+    assert schema.time_unit == "second"
+    for days in (whole("day"), whole("day").with_columns(pl.col("at").cast(pl.Date))):
+        data = ev.read(days, schema=schema)
+        assert data.schema.time_unit == "day"
+        assert until(data, datetime(2024, 1, 5, 1)).sequences.total == 4
+        cutoffs = pl.DataFrame({"card": [1], "at": [datetime(2024, 1, 5, 1)]})
+        assert ev.read(days, schema=schema, cutoffs=cutoffs, cutoff_column="at").sequences.total == 4
+
+
+def test_labels_end_where_a_cut_inside_a_day_has_ended_the_events() -> None:
+    data = ev.read(whole("day"), key="card", time="at", numeric=[], until="2024-02-20T12:00")
+    with pytest.raises(ev.ConfigError, match="is not before until="):
+        ev.future_labels(data, every="1w", horizon="1w", label="event", observed_until="2024-02-20T06:00")

@@ -116,7 +116,7 @@ def test_a_second_process_is_refused_and_harms_no_training_that_runs(
     data: ev.Dataset, tmp_path: Path, training: ForkServerProcess
 ) -> None:
     out = tmp_path / "run"
-    (out / ".model.safetensors.k3j2h1.draft").touch()  # of the process that trains, for all that others can know
+    (out / ".model.safetensors.0123456789abcdef.draft").touch()  # of the process that trains, perhaps
     before = sorted(out.iterdir())
     for resume in (False, True):
         with pytest.raises(CheckpointError, match=r"another process writes the run in .*; wait until it ends"):
@@ -133,7 +133,7 @@ def test_the_lock_of_a_killed_training_is_free(data: ev.Dataset, tmp_path: Path,
     out = tmp_path / "run"
     training.kill()
     training.join()
-    (out / ".checkpoint.safetensors.k3j2h1.draft").touch()
+    (out / ".checkpoint.safetensors.0123456789abcdef.draft").touch()
     run = ev.fit(coles(data), data, out=out, resume=True, epochs=2, batch_size=8)
     assert same(weights(run.encoder), weights(ev.fit(coles(data), data, epochs=2, batch_size=8).encoder))
     assert not list(out.glob(".*"))

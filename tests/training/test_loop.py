@@ -376,7 +376,7 @@ def test_a_run_killed_before_its_first_file_may_be_started_again(data: ev.Datase
     ev.fit(coles(data), data, epochs=1, out=tmp_path / "run")
     for name in ("run.json", "model.safetensors", "metrics.jsonl", "README.md"):
         (tmp_path / "run" / name).unlink()
-    (tmp_path / "run" / ".checkpoint.safetensors.abc123.draft").write_bytes(b"half")
+    (tmp_path / "run" / ".checkpoint.safetensors.0123456789abcdef.draft").write_bytes(b"half")
     ev.fit(coles(data), data, epochs=1, out=tmp_path / "run", resume=True)
     assert not list((tmp_path / "run").glob(".*"))
     assert ev.load(tmp_path / "run").info["finished"]

@@ -95,7 +95,7 @@ def compare(
 
     Runs that exist: `eventvec compare events.parquet labels.parquet --label churn --run one --run other`
     """
-    from eventvec.comparing.plans import check_folder
+    from eventvec.comparing.plans import check_plan_folder
 
     if output is not None:
         tables.check_output(output, [events, labels, out_, *(run or ())], overwrite=overwrite)
@@ -110,7 +110,7 @@ def compare(
     if not run:
         if out_ is None:
             raise ConfigError("give --out, the folder for the plan and the runs; or --run twice or more")
-        check_folder(out_, "resume" in options, "comparison")
+        check_plan_folder(out_, "resume" in options, "comparison")
         with bar("reading"):
             data = tables.read(events, **reading)
     with bar("comparing") as tick:

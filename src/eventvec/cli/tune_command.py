@@ -48,10 +48,10 @@ def tune(
 
     Example: `eventvec tune events.parquet labels.parquet --key card --time when --label churn --out tuned`
     """
-    from eventvec.comparing.plans import check_folder
+    from eventvec.comparing.plans import check_plan_folder
 
     values = None if setting is None else _settings(setting)
-    check_folder(out_, "resume" in options, "search")
+    check_plan_folder(out_, "resume" in options, "search")
     defaults = {"holdout": TuneOptions.holdout, "seed": TuneOptions.seed}
     chosen = {**defaults, **those_of(options, TuneOptions, LabelTime)}
     reading = those_of(options, Columns, TableFormat, Cuts)

@@ -49,8 +49,10 @@ def usable_labels(
     return timed.table, labelled, joined
 
 
-def check_folder(folder: Path, resume: bool, what: str) -> None:
+def check_plan_folder(folder: Path, resume: bool, what: str) -> None:
     """Refuse a folder that holds other files, or a plan that is not to be continued, before anything is computed.
+
+    Drafts that killed processes left are deleted.
 
     Args:
         what: What the folder is to hold, such as `comparison`.
@@ -75,7 +77,7 @@ def begin(folder: Path, described: Mapping[str, Any], resume: bool, what: str) -
     Args:
         what: What the folder holds, such as `comparison`.
     """
-    check_folder(folder, resume, what)
+    check_plan_folder(folder, resume, what)
     path, text = folder / PLAN, json.dumps(described, indent=1, default=str)
     if path.is_file():
         before, now = json.loads(path.read_text()), json.loads(text)

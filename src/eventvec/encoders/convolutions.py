@@ -103,7 +103,7 @@ class Convolutions(nn.Module):
         """Return `(n, dim)` float32, one vector per row."""
         if bool(self.level.isnan().any()):
             raise ConfigError("the encoder Convolutions has no means of codes yet; call its fit(x) with training rows")
-        with as_many_threads_as_pay(self, 1):  # more wait for one another wherever other programs compute too
+        with as_many_threads_as_pay(self, 1):  # more threads wait for each other when other programs run
             return by_blocks(self._latest(x), self.dim, self.dim, lambda rows, _: self._features(rows), self._width)
 
     @torch.no_grad()

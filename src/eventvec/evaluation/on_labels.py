@@ -43,11 +43,11 @@ from eventvec.tables.label_times import (
     after_the_last_event,
     doubts,
     fitted_later,
+    hides_later,
     read_before,
     read_labels,
     time_of_cutoffs,
     untimed,
-    without_times,
 )
 from eventvec.tables.sources import Tabular, columns_of, kept
 
@@ -164,7 +164,7 @@ def evaluate(
             raise ConfigError(f"features may not be called {name!r}, which evaluate computes itself; rename them")
         of_rows = None if moments is None else pl.Series(str(timed.time), moments)
         if moments is not None and timed.time not in columns_of(table):
-            feature_notes += (without_times(f"The table of features {shown(name)} has"),)
+            feature_notes += (hides_later(f"The table of features {shown(name)}"),)
         sets[name], of_set = caller_features(name, table, labelled, chosen.key, of_rows)
         texts_of[name] = [f"{shown(column)} of {shown(name)}" for column in of_set]
     run = z.metadata.get("run")

@@ -21,6 +21,7 @@ from eventvec.options import accepts, as_table, gather
 from eventvec.schema import Numeric, Schema
 from eventvec.sequences import Array, Sequences, searchsorted
 from eventvec.tables import times
+from eventvec.tables.cutoffs import ends
 from eventvec.tables.label_times import KNOWN_AT, RULE
 from eventvec.tables.outputs import MARK
 
@@ -209,7 +210,7 @@ def _observed_until(data: Dataset, given: times.Instant | None, last: int | floa
     if given is None:
         return last
     observed, cut = times.instant(data.schema, given), data.origin.until
-    if cut is not None and observed >= times.instant(data.schema, cut):
+    if cut is not None and observed >= ends(data.schema, np.array([times.instant(data.schema, cut)]))[0]:
         raise ConfigError(
             f"observed_until={shown(given)} is not before until={shown(cut)}, from which on events were cut off; read "
             "the events without the cut, or name an earlier time"

@@ -173,7 +173,7 @@ def learn(lesson: Lesson, effort: Effort) -> Predictor:
         num_threads=1, weights=lesson.weights, groups=lesson.entities,
     )  # fmt: skip
     families, blocks, skipped = _fitted(lesson, effort)
-    copied = _strongest(lesson, blocks)
+    copied_from = _strongest(lesson, blocks)
     sets, prior = learned_sets(list(families), target.task, effort.metric)
     parts = parts_of(job)
     columns, jobs = dict[str, list[str]](), dict[str, Job]()
@@ -200,7 +200,7 @@ def learn(lesson: Lesson, effort: Effort) -> Predictor:
         "entities": n if lesson.entities is None else len(np.unique(lesson.entities)),
         "data": facts(lesson.rows.data),
         "metric": effort.metric, "scores": scores, "gains": gains(stack, columns),
-        "doubt": doubt([_too_high(scores, target, effort.metric), copied], EARLIER in families),
+        "doubt": doubt([_too_high(scores, target, effort.metric), copied_from], EARLIER in families),
     }  # fmt: skip
     static = families.get(STATIC)
     fields = static.fields if isinstance(static, StaticValues) and STATIC in used else ()

@@ -39,7 +39,7 @@ from eventvec.runs.label_samples import copied
 from eventvec.sequences import Array
 from eventvec.tables import attach
 from eventvec.tables.coding import factorize
-from eventvec.tables.label_times import TimedLabels, fitted_later, labelled_histories, untimed, without_times
+from eventvec.tables.label_times import TimedLabels, fitted_later, hides_later, labelled_histories, untimed
 from eventvec.tables.read_options import DECLINED, LabelTime
 from eventvec.tables.sources import Tabular, columns_of, kept
 from eventvec.tables.times import Duration, duration
@@ -183,9 +183,9 @@ def _without_times(rows: Rows, extra: Mapping[str, Family], time: str | None) ->
         return
     for name, family in extra.items():
         if isinstance(family, StaticValues):
-            yield without_times(f"The static columns {listed(shown(each.name) for each in family.fields)} have")
+            yield hides_later(f"The static columns {listed(shown(each.name) for each in family.fields)}", "have")
         elif isinstance(family, CallerFeatures) and time not in columns_of(rows.features[name]):
-            yield without_times(f"The table of features {shown(name)} has")
+            yield hides_later(f"The table of features {shown(name)}")
 
 
 def _target(labels: Array, asked: Learning) -> Target:
@@ -196,10 +196,10 @@ def _target(labels: Array, asked: Learning) -> Target:
     return target(labels, "multiclass", name) if found.task == "numeric" else found
 
 
-def _refuse_learned(run: Run, keys: pa.Array, of_label: Target) -> None:
+def _refuse_learned(run: Run, data: Dataset, of_label: Target) -> None:
     """Refuse a run that has learned the label, by its name or by its values."""
     name = of_label.name if of_label.name in run.lineage.labels else None
-    name = name or copied(run.lineage.samples, keys, of_label.y, of_label.task == "numeric")
+    name = name or copied(run.lineage.samples, data, of_label.y, of_label.task == "numeric")
     if name is not None:
         copy = "" if name == of_label.name else f", of which {shown(of_label.name)} is a copy"
         raise ConfigError(
@@ -230,7 +230,7 @@ def _extra(
         check_name(name)
         families[name] = CallerFeatures.of(name, rows, time)
     if asked.vector is not None:
-        _refuse_learned(asked.vector, rows.data.keys, of_label)
+        _refuse_learned(asked.vector, rows.data, of_label)
         asked.vector.check_schema(rows.data.schema)
         families[VECTOR] = Encoded(asked.vector.encoder)
     return families

@@ -82,9 +82,7 @@ class _Info(BaseModel, extra="allow"):
     entities: NonNegativeInt
     versions: dict[str, str]
     labels: list[str]
-    label_samples: dict[str, list[tuple[Annotated[str, Field(pattern="^[0-9a-f]{16}$")], float]]] = Field(
-        default_factory=dict
-    )
+    label_samples: dict[str, list[tuple[_Hash, float]]] = Field(default_factory=dict)
     holdouts: list[_Holdout] = Field(min_length=1)
     finished: bool
     events: NonNegativeInt = 0

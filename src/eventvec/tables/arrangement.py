@@ -227,7 +227,8 @@ def arrange(table: EventTable, schema: Schema | None, options: ReadOptions) -> A
     frame = Schema(requested.key, requested.time, parsed.kind, time_zone=parsed.zone)
     counts = Counts(rows=len(parsed.values), without_time=int(parsed.missing.sum()))
     known = None if table.known_at is None else _known(table, table.known_at, parsed, schema or frame, options)
-    frame = replace(frame, time_unit=times.unit_of(known or parsed) if schema is None else schema.time_unit)
+    unit = times.unit_of(known or parsed)
+    frame = replace(frame, time_unit=times.coarser_unit(None if schema is None else schema.time_unit, unit))
     rows = _arrange(ranks, parsed, tie_ranks, None if known is None else known.values, frame.clock)
     del ranks, parsed, tie_ranks, known
     if events.lengths is not None:

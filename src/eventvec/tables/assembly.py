@@ -226,8 +226,9 @@ def described(schema: Schema, frame: Schema) -> Schema:
     if schema.time_kind == "date":
         schema = replace(schema, time_kind=frame.time_kind, time_zone=frame.time_zone)
     return replace(
-        schema, key_as=frame.key_as, order=frame.order, ties=frame.ties, explode=frame.explode, known_at=frame.known_at
-    )
+        schema, key_as=frame.key_as, order=frame.order, ties=frame.ties, explode=frame.explode, known_at=frame.known_at,
+        time_unit=frame.time_unit,
+    )  # fmt: skip
 
 
 def _with_times(before: Schema | None, frame: Schema) -> Schema:

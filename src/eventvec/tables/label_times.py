@@ -194,9 +194,9 @@ def untimed(given: str | None) -> str:
     )
 
 
-def without_times(what: str) -> str:
+def hides_later(what: str, verb: str = "has") -> str:
     """Return a note that something beside labels with times has none."""
-    return f"{what} no times, and may hold what became known after a label."
+    return f"{what} {verb} no times, and may hold what became known after a label."
 
 
 def doubts(notes: Iterable[str]) -> tuple[str, ...]:
@@ -333,6 +333,8 @@ def cut(data: Dataset, rows: Array, moments: Array, labels: TimedLabels, options
 def after_the_last_event(data: Dataset, moments: Array, time: str) -> tuple[str, ...]:
     """Return a question about the column of times if labels lie after all events: most, or one by more than 30 days.
 
+    If all do, by more than a day and the unit of the events' times, it begins with `NO_EVENT`.
+
     Events that were cut at a time end there, so they raise no question.
     """
     span = period(data.sequences)
@@ -340,13 +342,15 @@ def after_the_last_event(data: Dataset, moments: Array, time: str) -> tuple[str,
         return ()
     late = moments[moments > span[1]]
     last = times.to_arrow(data.schema, np.array([span[1]]), np.zeros(1, bool))[0].as_py()
-    day = times.DAY if data.schema.clock else 1
-    if len(late) == len(moments) and late.min() - span[1] > day:
-        distance = f"{(late.min() - span[1]) / day:,.0f}" + (" days" if data.schema.clock else "")
-        return (
-            f"{NO_EVENT} {distance} before a label: all {len(late):,} labels lie after the last event ({last}); is "
-            f"{shown(time)} the time at which the prediction was due?",
-        )
+    if len(late) == len(moments) and data.schema.clock:
+        unit = data.schema.time_unit or "day"
+        gap = times.beginnings(unit, late.min(keepdims=True), data.schema.time_zone)[0] - span[1]
+        longest = max(times.next_beginning(unit, span[1], data.schema.time_zone) - span[1], times.DAY)
+        if gap > longest:
+            return (
+                f"{NO_EVENT} {gap / times.DAY:,.0f} days before a label: all {len(late):,} labels lie after the last "
+                f"event ({last}); is {shown(time)} the time at which the prediction was due?",
+            )
     far = data.schema.clock and len(late) and late.max() - span[1] > 30 * times.DAY
     if not (far or 2 * len(late) > len(moments)):
         return ()

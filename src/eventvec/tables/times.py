@@ -37,7 +37,10 @@ SAMPLE = 10_000
 ZONED = ("%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M%#z")
 PLAIN = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 
-_MONTH = "(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_MONTH = (
+    r"\b(jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?|nov(ember)?|"
+    r"dec(ember)?)\b"
+)
 LIKE_DATES = {
     r"(19|20)\d\d(0[1-9]|1[0-2])": "months (YYYYMM)",
     r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])": "dates (YYYYMMDD)",
@@ -47,9 +50,9 @@ LIKE_DATES = {
     r"(19|20)\d\d[ -]?q[1-4]|q[1-4][ /-]?(19|20)\d\d": "quarters (such as 2024Q1)",
     r"(19|20)\d\d[ -]?w\d\d?": "weeks (such as 2024W07)",
     r"\d\d?\.\d\d?\.(19|20)?\d\d": "dates (such as DD.MM.YYYY)",
-    r"\d\d?([/-]\d\d?){1,2}|\d\d?[/-]\d\d?[/-](19|20)\d\d": "dates (such as DD/MM/YYYY)",
+    r"\d\d?[/-]\d\d?[/-](19|20)?\d\d": "dates (such as DD/MM/YYYY)",
     r"(19|20)\d\d([./-])\d\d?[./-]\d\d?": "dates (such as YYYY/MM/DD)",
-    rf"(\d\d?[ .-]*)?{_MONTH}[ .,'-]*\d[\d ,]*|\d\d?[ .-]*{_MONTH}": "dates (with names of months)",
+    rf"(\d\d?[ .-]*)?{_MONTH}[ .,'-]+\d[\d ,]*|\d\d?[ .-]*{_MONTH}": "dates (with names of months)",
 }
 """What texts look like that match a pattern, in small letters and without a time of day."""
 
@@ -188,7 +191,7 @@ def epoch_note(name: str, times: Times) -> tuple[str, ...]:
 
 def date_like(text: str) -> bool:
     """Return whether a text looks like a date or a month, so that a message may show it: it is no key."""
-    return look_of(pl.Series([text])) is not None
+    return _look_of(pl.Series([text]), least=1) is not None
 
 
 def look_of(column: pl.Series) -> str | None:
@@ -206,14 +209,20 @@ def look_of(column: pl.Series) -> str | None:
         return None
     if column.dtype.is_numeric():
         column = column.cast(pl.Int64, strict=False) if (column == column.floor()).all() else column
-    texts = column.cast(pl.String).str.strip_chars().str.to_lowercase()
-    least = len(texts) if column.dtype.is_numeric() else len(texts) // 2 + 1
-    for pattern, look in LIKE_DATES.items():
-        if texts.str.contains(rf"^({pattern})([ t].{{0,16}})?$").sum() >= least:
-            return look
-    numbers = texts.cast(pl.Float64, strict=False)
+    texts = column.cast(pl.String)
+    if look := _look_of(texts, least=len(texts) if column.dtype.is_numeric() else len(texts) // 2 + 1):
+        return look
+    numbers = texts.str.strip_chars().cast(pl.Float64, strict=False)
     unit = None if numbers.null_count() else epoch_unit(numbers.min(), numbers.max())  # type: ignore[arg-type]
     return None if unit is None else f"{unit.words} since 1970"
+
+
+def _look_of(texts: pl.Series, least: int) -> str | None:
+    """Return what at least so many texts look like by `LIKE_DATES`, if there is such a look."""
+    texts = texts.str.strip_chars().str.to_lowercase()
+    looks = (look for form, look in LIKE_DATES.items()
+             if texts.str.contains(rf"^({form})([ t].{{0,16}})?$").sum() >= least)  # fmt: skip
+    return next(looks, None)
 
 
 def known_zone(zone: str | None) -> str | None:
@@ -337,6 +346,11 @@ def unit_of(parsed: Times) -> TimeUnit | None:
     return None
 
 
+def coarser_unit(one: TimeUnit | None, other: TimeUnit | None) -> TimeUnit | None:
+    """Return the coarser of two units."""
+    return min((unit for unit in (one, other) if unit is not None), key=list(UNITS).index, default=None)
+
+
 def common_unit(one: TimeUnit | None, other: TimeUnit | None) -> TimeUnit | None:
     """Return the coarsest unit of which the beginnings of two units are beginnings, None if there is none."""
     if one is None or other is None or one == other:
@@ -352,6 +366,12 @@ def beginnings(unit: TimeUnit, moments: Array, zone: str | None) -> Array:
     if unit in ("hour", "minute", "second"):  # which may be shown twice, where clocks are set back
         return np.asarray(moments - (clocks - begin).cast(pl.Int64).to_numpy())
     return in_utc(begin, zone)
+
+
+def next_beginning(unit: TimeUnit, moment: int, zone: str | None) -> int:
+    """Return the moment at which the unit after that of a moment begins."""
+    after = local_times(np.array([moment]), zone).dt.truncate(UNITS[unit][0]).dt.offset_by(UNITS[unit][0])
+    return int(in_utc(after, zone)[0])
 
 
 def local_times(moments: Array, zone: str | None) -> pl.Series:

@@ -13,11 +13,14 @@ import pyarrow as pa
 from eventvec.errors import DataError, shown
 from eventvec.schema import Schema
 from eventvec.tables.coding import kind_of
-from eventvec.tables.times import date_like, look_of
+from eventvec.tables.kinds import CODES, words_of
+from eventvec.tables.times import EPOCHS, date_like, look_of
 
 LIKE_TIME = ("date", "day", "week", "month", "quarter", "year", "time", "period")
 """Parts of the names of columns that probably hold times."""
 
+SINCE_1970 = {f"{unit.words} since 1970" for unit in EPOCHS.values()}
+"""What identifiers of ten digits look like, too."""
 REASONS = 5
 """The largest number of columns that a message says are no times."""
 
@@ -25,6 +28,11 @@ REASONS = 5
 def named_like_time(name: str) -> bool:
     """Return whether a column is called like a time."""
     return any(part in name.lower() for part in LIKE_TIME)
+
+
+def _named_like_code(name: str) -> bool:
+    """Return whether a column is called like an identifier, and not like a time."""
+    return bool(CODES & words_of(name)) and not named_like_time(name)
 
 
 def maybe_times(types: Mapping[str, pa.DataType], others: Sequence[str], schema: Schema) -> list[str]:
@@ -53,7 +61,7 @@ def reasons(table: pl.DataFrame, schema: Schema, iso: str) -> list[str]:
             continue
         if not schema.clock:
             every.append(f"{shown(column.name)} holds {column.dtype}, {of_numbers}")
-        elif (look := look_of(column)) is not None:
+        elif (look := look_of(column)) is not None and not (look in SINCE_1970 and _named_like_code(column.name)):
             raise DataError(
                 f"{_reason(column, iso, look)}; convert it to dates and name it, label_time= (--label-time), or "
                 "say that it is not the time of the labels: label_time='none' (--no-label-time)"
