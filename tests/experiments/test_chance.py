@@ -111,6 +111,7 @@ def test_scores_that_are_not_printed_break_no_law() -> None:
     assert law.row("times", "binary", 60, [Estimate(0.9), None])["standard error"] is None
 
 
+@pytest.mark.slow  # `test_small_modes.py` runs it too
 def test_the_small_mode_has_a_row_for_each_kind_and_task(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     rows = table(True, 1.0)

@@ -102,6 +102,7 @@ def panel(seed: int, months: int = 8, cards: int = 120) -> tuple[pl.DataFrame, p
 
 
 @pytest.mark.usefixtures("few_kernels")
+@pytest.mark.usefixtures("few_kernels")
 def test_labels_that_depend_on_the_month_alone_have_a_score_of_chance_in_the_latest_rows() -> None:
     """By entity they are predicted, because the number of events tells the month; later months are new."""
     events, labels = panel(0)

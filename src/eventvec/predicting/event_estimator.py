@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from eventvec.answers import Answer
 from eventvec.dataset import Dataset
 from eventvec.errors import CheckpointError, ConfigError, nearest, shown
-from eventvec.options import above_zero, at_least, check_seed, option_types, with_checked_names
+from eventvec.options import above_zero, at_least, check_seed, option_types, refuse_unknown, with_checked_names
 from eventvec.predicting.event_predictor import Effort, Predictor, learn
 from eventvec.predicting.families import Rows
 from eventvec.predicting.fine_tuned import Events
@@ -222,6 +222,15 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
         model = cls(**given, vector=predictor.vector)
         model._hold(predictor)
         return model
+
+    def set_params(self, **params: Any) -> Self:
+        """Set arguments of the constructor, and return the estimator.
+
+        Raises:
+            ConfigError: If there is no such argument.
+        """
+        refuse_unknown(params, self.get_params(deep=False))
+        return super().set_params(**params)  # type: ignore[no-any-return]
 
     def __str__(self) -> str:
         return repr(self.explain()) if self.__sklearn_is_fitted__() else repr(self)
