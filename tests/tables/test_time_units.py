@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,6 +12,7 @@ import pytest
 
 import eventvec as ev
 from eventvec.schema import TimeUnit
+from eventvec.tables import key_parts
 from eventvec.tables.cutoffs import until
 
 N = 240
@@ -130,3 +133,15 @@ def test_labels_end_where_a_cut_inside_a_day_has_ended_the_events() -> None:
     data = ev.read(whole("day"), key="card", time="at", numeric=[], until="2024-02-20T12:00")
     with pytest.raises(ev.ConfigError, match="is not before until="):
         ev.future_labels(data, every="1w", horizon="1w", label="event", observed_until="2024-02-20T06:00")
+
+
+def test_many_parts_have_the_unit_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_parts, "EVENTS", 6)
+    monkeypatch.setattr(key_parts, "ROWS", 6)
+    path, days = tmp_path / "events.parquet", [datetime(2024, 1, day) for day in (1, 2, 3, 4, 5, 6)]
+    pl.DataFrame({"card": np.repeat(np.arange(6), 2), "at": (days * 3)[:12]}).sort("card").write_parquet(path)
+    cutoffs = pl.DataFrame({"card": range(6), "due": [datetime(2024, 1, 4, 1)] * 6})
+    options: dict[str, Any] = {"key": "card", "time": "at", "numeric": [], "cutoffs": cutoffs, "cutoff_column": "due"}
+    memory, stored = (ev.read(path, **options, **more) for more in ({}, {"store": tmp_path / "store"}))
+    assert stored.schema.time_unit == memory.schema.time_unit == "day"
+    assert stored.sequences.lengths.tolist() == memory.sequences.lengths.tolist()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from eventvec.errors import DataError, shown
-from eventvec.schema import Schema, Ties
+from eventvec.schema import Schema, Ties, TimeUnit
 from eventvec.sequences import Array
 from eventvec.tables import keys, request, times
 from eventvec.tables.coding import pick, refuse_rows
@@ -216,7 +216,12 @@ class Arranged:
     moments: Array | None = None
 
 
-def arrange(table: EventTable, schema: Schema | None, options: ReadOptions) -> Arranged:
+def arrange(
+    table: EventTable,
+    schema: Schema | None,
+    options: ReadOptions,
+    unit: Callable[[times.Times], TimeUnit | None] = times.unit_of,
+) -> Arranged:
     """Return the rows of a table in order of key and time, of which only the key and the time have been read."""
     events, requested, cuts = table.events, table.requested, options.cuts
     tie_ranks = None if table.order is None else _tie_ranks(events, table.order)
@@ -227,8 +232,8 @@ def arrange(table: EventTable, schema: Schema | None, options: ReadOptions) -> A
     frame = Schema(requested.key, requested.time, parsed.kind, time_zone=parsed.zone)
     counts = Counts(rows=len(parsed.values), without_time=int(parsed.missing.sum()))
     known = None if table.known_at is None else _known(table, table.known_at, parsed, schema or frame, options)
-    unit = times.unit_of(known or parsed)
-    frame = replace(frame, time_unit=times.coarser_unit(None if schema is None else schema.time_unit, unit))
+    of_schema = None if schema is None else schema.time_unit
+    frame = replace(frame, time_unit=times.coarser_unit(of_schema, unit(known or parsed)))
     rows = _arrange(ranks, parsed, tie_ranks, None if known is None else known.values, frame.clock)
     del ranks, parsed, tie_ranks, known
     if events.lengths is not None:
@@ -260,6 +265,12 @@ def arrange(table: EventTable, schema: Schema | None, options: ReadOptions) -> A
         rows = rows.before(end.repeat(len(entities)), frame.clock)
         counts = replace(counts, earlier=len(rows.times), empty=int((rows.lengths == 0).sum()))
     return Arranged(frame, rows, entities, stream, counts, notes, row_of, moments)
+
+
+def times_of_cuts(table: EventTable, schema: Schema | None, options: ReadOptions) -> times.Times:
+    """Return the times by which events are cut: their own, or those at which they became known."""
+    name = table.known_at or table.requested.time
+    return _times(table, name, next(table.events.stream([name])), schema, options)
 
 
 def _tied(rows: EventOrder) -> int:

@@ -7,14 +7,14 @@ of all events need; then categories get their codes, and events at one time thei
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from eventvec.errors import DataError, shown
-from eventvec.schema import KNOWN, Schema, Text
+from eventvec.schema import KNOWN, Schema, Text, TimeUnit
 from eventvec.sequences import Array
 from eventvec.tables import kinds
 from eventvec.tables.arrangement import Counts, EventTable, arrange
@@ -34,7 +34,7 @@ from eventvec.tables.read_options import ReadOptions
 from eventvec.tables.scales import scaled
 from eventvec.tables.sinks import Sink
 from eventvec.tables.sorting import canonical_order
-from eventvec.tables.times import ISO, common_unit
+from eventvec.tables.times import ISO, Times, unit_of
 
 
 class Assembly:
@@ -50,6 +50,7 @@ class Assembly:
         guesses: The kinds of columns that nobody listed, if they were inferred from a sample; else the first part that
             is added tells them.
         sample: What they were inferred from, which ends the notes about them.
+        unit: Returns the unit of the times of a part; the parts of one table have one.
     """
 
     def __init__(
@@ -62,7 +63,9 @@ class Assembly:
         whole: bool = False,
         guesses: Mapping[str, kinds.Guess] | None = None,
         sample: str = "",
+        unit: Callable[[Times], TimeUnit | None] = unit_of,
     ) -> None:
+        self.unit = unit
         self.table, self.schema, self.options, self.whole, self.sample = table, schema, options, whole, sample
         self.guesses = dict(guesses or {})
         self.rows: dict[str, Sink] = {}
@@ -83,7 +86,7 @@ class Assembly:
 
     def add(self, part: EventTable) -> None:
         """Take the events of a part."""
-        arranged = arrange(part, self.schema, self.options)
+        arranged = arrange(part, self.schema, self.options, self.unit)
         self._counts += arranged.counts
         if self.whole:
             self._counts.notes(part, self.options.cuts)
@@ -232,14 +235,11 @@ def described(schema: Schema, frame: Schema) -> Schema:
 
 
 def _with_times(before: Schema | None, frame: Schema) -> Schema:
-    """Return the schema without columns of a part, with the kind and the unit of the times of all parts so far.
+    """Return the schema without columns of a part, with the kind of the times of this part and those before it.
 
     Times in text are dates where they all are, and have a zone where one of them has.
     """
-    if before is None:
-        return frame
-    frame = replace(frame, time_unit=common_unit(before.time_unit, frame.time_unit))
-    if (before.time_kind, before.time_zone) == (frame.time_kind, frame.time_zone):
+    if before is None or (before.time_kind, before.time_zone) == (frame.time_kind, frame.time_zone):
         return frame
     if before.time_zone != frame.time_zone:
         raise DataError(f"column {shown(frame.time)} has times with a zone and times without one; accepted: {ISO}")

@@ -20,7 +20,7 @@ from eventvec import torchrun
 from eventvec.errors import ConfigError, DataError
 from eventvec.schema import Schema
 from eventvec.tables import key_parts, keys, mapped
-from eventvec.tables.arrangement import EventTable, arrange
+from eventvec.tables.arrangement import EventTable, arrange, times_of_cuts
 from eventvec.tables.assembly import Assembly, described
 from eventvec.tables.coding import counting, without_dictionaries
 from eventvec.tables.column_builders import NestedSinks
@@ -33,6 +33,7 @@ from eventvec.tables.paths import stamp_of
 from eventvec.tables.read_options import Columns, ReadOptions, StaticColumns, Storage
 from eventvec.tables.sinks import FileSink, Sink
 from eventvec.tables.sources import Tabular, open_source
+from eventvec.tables.times import unit_of_all
 
 SEED = 20_260_711
 """The seed of the sample of entities from which kinds are inferred; no user's hold-out set has it by chance."""
@@ -89,9 +90,12 @@ def _build(table: EventTable, work: Path, schema: Schema | None, options: ReadOp
     """Write the files of a store into a folder."""
     parts, numbers = Parts.of(table, work / "parts"), count()
     guesses, sample = _sampled_kinds(parts, options) if table.requested.inferred else ({}, "")
+    with counting(key_parts.WITHIN):
+        unit = unit_of_all(times_of_cuts(part, schema, options) for part in parts)
     assembly = Assembly(
-        table, schema, options, lambda: FileSink(work / f"{next(numbers)}.bin"), guesses=guesses, sample=sample
-    )
+        table, schema, options, lambda: FileSink(work / f"{next(numbers)}.bin"), guesses=guesses, sample=sample,
+        unit=lambda _: unit,
+    )  # fmt: skip
     for part in parts:
         with counting(key_parts.WITHIN):
             assembly.add(part)

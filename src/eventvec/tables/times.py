@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -334,29 +335,28 @@ def unit_of(parsed: Times) -> TimeUnit | None:
         >>> unit_of(Times(months.cast(pl.Int64).to_numpy(), np.zeros(3, bool), "timestamp", None))
         'month'
     """
-    if parsed.kind not in ("timestamp", "date"):
-        return None
-    values = parsed.values[~parsed.missing] if parsed.missing.any() else parsed.values
-    some = np.unique(values[:: max(1, len(values) // SAMPLE)])
-    for unit, (_, least) in UNITS.items():
-        if len(some) < least and not (unit == "day" and parsed.kind == "date"):
-            continue
-        if all((beginnings(unit, each, parsed.zone) == each).all() for each in (some, values)):
-            return unit
-    return None
+    return unit_of_all([parsed])
+
+
+def unit_of_all(parts: Iterable[Times]) -> TimeUnit | None:
+    """Return the unit of the times of several parts of a table, see `unit_of`."""
+    units, some, dates = dict(UNITS), np.empty(0, np.int64), True
+    for parsed in parts:
+        if parsed.kind not in ("timestamp", "date"):
+            return None
+        values = parsed.values[~parsed.missing] if parsed.missing.any() else parsed.values
+        sample = np.unique(values[:: max(1, len(values) // SAMPLE)])
+        for unit in list(units):
+            if any((beginnings(unit, each, parsed.zone) != each).any() for each in (sample, values)):
+                del units[unit]
+        some, dates = np.unique(np.append(some, sample)), dates and parsed.kind == "date"
+    evident = (unit for unit, (_, least) in units.items() if len(some) >= least or (unit == "day" and dates))
+    return next(evident, None)
 
 
 def coarser_unit(one: TimeUnit | None, other: TimeUnit | None) -> TimeUnit | None:
     """Return the coarser of two units."""
     return min((unit for unit in (one, other) if unit is not None), key=list(UNITS).index, default=None)
-
-
-def common_unit(one: TimeUnit | None, other: TimeUnit | None) -> TimeUnit | None:
-    """Return the coarsest unit of which the beginnings of two units are beginnings, None if there is none."""
-    if one is None or other is None or one == other:
-        return one if other is not None else None
-    finer = max(one, other, key=list(UNITS).index)
-    return "day" if finer == "week" else finer  # months do not begin with weeks
 
 
 def beginnings(unit: TimeUnit, moments: Array, zone: str | None) -> Array:
