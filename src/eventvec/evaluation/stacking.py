@@ -56,9 +56,24 @@ class Stacked:
         return summed(self.task, predicted, self.weights, self.offset, len(next(iter(features.values()))))
 
 
-def parts_of(job: Job) -> Array | None:
-    """Return `(n,)` the part of each row, 5 in all, or 3 of many rows; None where there are too few, see `divided`."""
-    return divided(job, 5 if len(job.y) < MANY else 3)
+def parts_of(job: Job, learned: Array | None = None) -> Array | None:
+    """Return `(n,)` the part of each row, 5 in all, or 3 of many rows; None where there are too few, see `divided`.
+
+    Only the labels of rows that are learned from are made much the same in each part. If those of the other rows were
+    too, a part with fewer of class 1 among these would have more among the learned ones, and the models of that part
+    would expect fewer: the AUROC of random labels would be above .5.
+
+    Args:
+        job: The rows with their labels.
+        learned: `(n,)` bool, the rows that are learned from, by default all. Entities without any are in any part.
+    """
+    rows = np.arange(len(job.y)) if learned is None else np.flatnonzero(learned)
+    if (inside := divided(job, 5 if len(job.y) < MANY else 3, rows)) is None:
+        return None
+    groups = np.arange(len(job.y)) if job.groups is None else np.unique(job.groups, return_inverse=True)[1]
+    part_of = np.random.default_rng(job.seed).integers(inside.max() + 1, size=groups.max() + 1)
+    part_of[groups[rows]] = inside
+    return np.asarray(part_of[groups])
 
 
 def learners_of(task: Task) -> list[str]:

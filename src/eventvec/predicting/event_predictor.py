@@ -44,7 +44,7 @@ from eventvec.predicting.families import (
     names_for,
     of_events,
 )
-from eventvec.predicting.held_out_scores import HeldOutScores, held_out_scores, latest_rows
+from eventvec.predicting.held_out_scores import HeldOutScores, held_out_scores, latest_rows, times_of_panel
 from eventvec.predicting.network_family import NetworkLesson
 from eventvec.runs import Run, versions
 from eventvec.schema import Schema
@@ -54,6 +54,10 @@ from eventvec.tables.other_data import check_data
 
 HANDCRAFTED, ALL = "hand-crafted", "all"
 BOTH, CODES, CONVOLUTIONS = "codes and convolutions", "codes", "convolutions"
+WITHIN_TIMES = (
+    "The latest times have too few rows for a score of their own, so the score is by entity. How the rate of the label "
+    "differs between times does not count in it."
+)
 WITH_RESPONSES = " with all responses"
 """What follows the name of a set that trees read with all responses of the convolutions."""
 SHARES: Mapping[tuple[str, str], float] = {
@@ -185,12 +189,14 @@ def learn(lesson: Lesson, effort: Effort) -> Predictor:
         stack, scores = alone({name: Prepared(each) for name, each in jobs.items()}), None
         notes = ["There are too few rows, or rows of a class, to weigh models; one linear model predicts."]
     else:
-        late = latest_rows(job, lesson.moments if lesson.rows.data.schema.clock else None, parts)
-        trainings = (int(parts.max()) + 1) * (1 if late is None else 2) + 1
+        moments = lesson.moments if lesson.rows.data.schema.clock else None
+        latest, times = latest_rows(job, moments), times_of_panel(moments)
+        trainings = _count(parts) + (_count(latest[1]) if latest else 0) + 1
         prior, most, left_out = _afforded(jobs, prior, trainings, effort)
         prepared = {name: Prepared(each, most) for name, each in jobs.items()}
-        stack, scores, network = _weighed(lesson, job, prepared, prior, parts, late, effort)
+        stack, scores, network = _weighed(lesson, job, prepared, prior, parts, latest, times, effort)
         notes = [*_of_budget([*skipped, *left_out]), *_of_sample(prepared, stack)]
+        notes += [WITHIN_TIMES] if latest is None and times is not None else []
         if network is not None:
             families[NETWORK], sets[NETWORK] = network, (NETWORK,)
     used = dict.fromkeys(part for name, _ in stack.models for part in sets[name])
@@ -321,18 +327,23 @@ def learned_sets(
     return sets, prior
 
 
+def _count(parts: Array) -> int:
+    return int(parts.max()) + 1
+
+
 def _weighed(
     lesson: Lesson,
     job: Job,
     prepared: Mapping[str, Prepared],
     prior: Mapping[Cell, float],
     parts: Array,
-    late: Array | None,
+    latest: tuple[Array, Array] | None,
+    times: Array | None,
     effort: Effort,
 ) -> tuple[Stacked, HeldOutScores, Family | None]:
     """Return the models, weighed and trained on all rows, their scores, and the network if it is one of them."""
-    workers, count = torch.get_num_threads(), int(parts.max()) + 1
-    total = len(prior) * (count * (1 if late is None else 2) + 1)
+    workers, trainings = torch.get_num_threads(), _count(parts) + (_count(latest[1]) if latest else 0) + 1
+    total = len(prior) * trainings
 
     def told(before: int) -> Progress | None:
         if (progress := effort.progress) is None:
@@ -341,19 +352,19 @@ def _weighed(
 
     predictions = out_of_parts(prepared, list(prior), parts, None, workers, told(0))
     forward = {}
-    if late is not None:
-        forward = out_of_parts(prepared, list(prior), parts, ~late, workers, told(len(prior) * count))
+    if latest is not None:
+        late, of_earlier = latest
+        forward = out_of_parts(prepared, list(prior), of_earlier, ~late, workers, told(len(prior) * _count(parts)))
     models, network, prior = {}, lesson.network, dict(prior)
     if network is not None:
         cell, seconds = (NETWORK, GIVEN), None
         if effort.deadline is not None:
-            trainings = count * (1 if late is None else 2) + 1
             seconds = max(effort.deadline - time.monotonic(), LEAST_SECONDS) / trainings
         predictions[cell] = network.out_of_parts(parts, None, effort.seed, seconds)
-        if late is not None:
-            forward[cell] = network.out_of_parts(parts, ~late, effort.seed, seconds)
+        if latest is not None:
+            forward[cell] = network.out_of_parts(of_earlier, ~late, effort.seed, seconds)
         prior[cell], models[cell] = 1.0, Given(job.task)
-    scores = held_out_scores(job, parts, prior, predictions, late, forward, effort.metric)
+    scores = held_out_scores(job, parts, prior, predictions, times, latest, forward, effort.metric)
     stack = trained(prepared, job, predictions, prior, models, workers, told(total - len(prior)))
     if network is None or (NETWORK, GIVEN) not in stack.models:
         return stack, scores, None

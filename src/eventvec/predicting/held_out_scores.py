@@ -4,7 +4,9 @@ Where labels have times of a calendar, these are the latest fifth of the rows, a
 later than those of the training. The entities are divided into parts; the latest rows of each part are predicted by
 models that were trained on the earlier rows of the other parts, with weights from predictions of these earlier rows
 that were out of part too. Otherwise each part is predicted from the others, with weights from the others. Then the rows
-that are scored also train the models of other parts, so the interval is wider, see `overlap`.
+that are scored also train the models of other parts, so the interval is wider, see `overlap`. And in a panel, rows of
+other entities at the same time would tell the rate of that time, which is not known in use; so predictions have the
+same mean at each time.
 
 Vocabularies, scales and components of the features are those of all rows; they read no label.
 """
@@ -19,7 +21,7 @@ import numpy as np
 from eventvec.evaluation.metrics import measure
 from eventvec.evaluation.models import Job, decided
 from eventvec.evaluation.resampled_scores import replicates
-from eventvec.evaluation.stacking import Cell, crossed, logits
+from eventvec.evaluation.stacking import Cell, crossed, logits, parts_of
 from eventvec.sequences import Array
 from eventvec.statistics import Estimate
 from eventvec.statistics.intervals import NORMAL
@@ -29,6 +31,8 @@ SHARE = 0.2
 """The share of the rows that are the latest."""
 LEAST, LEAST_OF_CLASS = 30, 5
 """The smallest numbers of latest rows, and of each class among them, on which a predictor is scored."""
+LEAST_AT_TIME = 5
+"""The average number of rows with the same time from which on labels are a panel."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,8 @@ class HeldOutScores:
         return self.by_entity if self.latest is None else self.latest
 
 
-def latest_rows(job: Job, moments: Array | None, parts: Array) -> Array | None:
-    """Return `(n,)` bool, the latest fifth of the rows, or None where it cannot be scored.
+def latest_rows(job: Job, moments: Array | None) -> tuple[Array, Array] | None:
+    """Return `(n,)` bool, the latest fifth of the rows, and `(n,)` parts; None where these rows cannot be scored.
 
     That is where there are no times, fewer than `LEAST` rows or `LEAST_OF_CLASS` of a class among them, or too few
     earlier rows, or not all classes, in the rest without a part.
@@ -61,7 +65,6 @@ def latest_rows(job: Job, moments: Array | None, parts: Array) -> Array | None:
     Args:
         job: The rows with their labels.
         moments: `(n,)` the time of the label of each row.
-        parts: `(n,)` the part of each row.
     """
     if moments is None:
         return None
@@ -70,11 +73,25 @@ def latest_rows(job: Job, moments: Array | None, parts: Array) -> Array | None:
         return None
     if job.task != "numeric" and np.bincount(job.y[late], minlength=job.classes).min() < LEAST_OF_CLASS:
         return None
+    if (parts := parts_of(job, ~late)) is None:
+        return None
     for part in range(parts.max() + 1):
         train = job.y[~late & (parts != part)]
         if len(train) < LEAST or (job.task != "numeric" and len(np.unique(train)) < job.classes):
             return None
-    return np.asarray(late)
+    return np.asarray(late), parts
+
+
+def times_of_panel(moments: Array | None) -> Array | None:
+    """Return `(n,)` the number of the time of each row, or None where times have fewer than `LEAST_AT_TIME` rows.
+
+    Args:
+        moments: `(n,)` the time of the label of each row, None without a calendar.
+    """
+    if moments is None:
+        return None
+    times = np.unique(moments, return_inverse=True)[1]
+    return None if times.max() == 0 or len(times) < LEAST_AT_TIME * (times.max() + 1) else np.asarray(times)
 
 
 def held_out_scores(
@@ -82,7 +99,8 @@ def held_out_scores(
     parts: Array,
     prior: Mapping[Cell, float],
     predictions: Mapping[Cell, Array],
-    late: Array | None,
+    times: Array | None,
+    latest: tuple[Array, Array] | None,
     forward: Mapping[Cell, Array],
     metric: str | None,
 ) -> HeldOutScores:
@@ -93,29 +111,39 @@ def held_out_scores(
         parts: `(n,)` the part of each row.
         prior: The prior share of each model.
         predictions: What `stacking.out_of_parts` returned.
-        late: `(n,)` bool, the latest rows, if they are scored.
-        forward: What `stacking.out_of_parts` returned for models that were trained on the other rows.
+        times: What `times_of_panel` returned.
+        latest: What `latest_rows` returned.
+        forward: What `stacking.out_of_parts` returned for these parts, and models that were trained on the other rows.
         metric: `mae` for the mean absolute error; None for the main metric of the task.
     """
     every = np.full(len(parts), True)
-    together = _levelled(job, crossed(job, predictions, prior, parts, every, every), parts)
+    together = logits(job.task, crossed(job, predictions, prior, parts, every, every))
+    if latest is None and times is not None:
+        together = _levelled(together, times)
+    if job.task == "binary":
+        together = _levelled(together, parts)
     by_entity = _score(job, together, every, metric, overlap(int(parts.max()) + 1))
-    if late is None:
+    if latest is None:
         return HeldOutScores(by_entity, None, len(parts))
+    late, parts = latest
     predicted = crossed(job, forward, prior, parts, ~late, late)
     return HeldOutScores(by_entity, _score(job, predicted, late, metric, 1.0), int(late.sum()))
 
 
-def _levelled(job: Job, predictions: Array, parts: Array) -> Array:
-    """Return the predictions of two classes as logits with the mean 0 in each part; others as they are.
+def _levelled(values: Array, groups: Array) -> Array:
+    """Return values with the same mean in each group of rows.
 
-    Where a part has more rows of class 1 by chance, the others have fewer, so the models of that part expect fewer.
-    Such differences of level between parts would put the AUROC of random labels below .5, to .42 with weights.
+    Parts are such groups: where one has more rows of class 1 by chance, the others have fewer, so the models of that
+    part expect fewer. Such differences of level would put the AUROC of random labels below .5, to .42 with weights.
+
+    Args:
+        values: `(n, …)` the logits or numbers that are predicted.
+        groups: `(n,)` the group of each row.
     """
-    if job.task != "binary":
-        return predictions
-    values = logits(job.task, predictions)
-    return np.asarray(values - (np.bincount(parts, values) / np.bincount(parts))[parts])
+    sums = np.zeros((groups.max() + 1, *values.shape[1:]))
+    np.add.at(sums, groups, values - values.mean(0))
+    counts = np.bincount(groups).reshape(-1, *[1] * (values.ndim - 1))
+    return np.asarray(values - (sums / counts)[groups])
 
 
 def overlap(parts: int) -> float:
