@@ -78,13 +78,13 @@ def test_scores_are_those_of_a_loop(metric: str | None) -> None:
     scores = held_out_scores(of, parts, prior, predictions, None, (late, of_earlier), forward, metric)
     assert scores.latest is not None
     assert scores.rows == 200
-    for estimate, told, learned, rows, parts in (
+    for estimate, told, learned, rows, of_parts in (
         (scores.by_entity, predictions, np.full(1000, True), np.full(1000, True), parts),
         (scores.latest, forward, ~late, late, of_earlier),
     ):
         expected = np.empty(1000)
         for part in range(5):
-            inside, outside = learned & (parts != part), rows & (parts == part)
+            inside, outside = learned & (of_parts != part), rows & (of_parts == part)
             weights, offset = weigh(replace(of, y=of.y[inside]), {c: each[inside] for c, each in told.items()}, prior)
             expected[outside] = summed(
                 of.task, {c: told[c][outside] for c in weights}, weights, offset, int(outside.sum())
