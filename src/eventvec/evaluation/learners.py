@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from eventvec.encoders.compressed import leading, leading_of_rows
 from eventvec.errors import need
 from eventvec.evaluation.fitted import Fitted, Linear, Trees, probabilities, standardised
 from eventvec.evaluation.metrics import Task
-from eventvec.evaluation.models import Job, leaf, objective
+from eventvec.evaluation.models import Job, blocks_of, leaf, objective
 from eventvec.sequences import Array
 
 TREES, L1_TREES, LINEAR, GIVEN = "trees", "trees of absolute errors", "linear", "given"
@@ -95,7 +96,8 @@ class Prepared:
         """The features that trees read, of the sample, as bins of LightGBM."""
         job, rows = self.job, self.sample
         weights = None if job.weights is None else job.weights[rows]
-        x = job.x[:, self.columns] if len(rows) == len(job.y) else job.x[np.ix_(rows, self.columns)]
+        x = job.x if len(self.columns) == job.x.shape[1] else job.x[:, self.columns]
+        x = x if len(rows) == len(job.y) else x[rows]
         data = need("lightgbm", "eval").Dataset(
             x, job.y[rows], weight=weights, params={**BINNING, "num_threads": job.num_threads or 1}
         )
@@ -106,17 +108,27 @@ class Prepared:
         """What linear models read."""
         job = self.job
         mean, scale = job.scales
-        values = standardised(job.x, mean, scale, FARTHEST)
-        width = values.shape[1]
-        centre = values.mean(0, dtype=np.float64)
-        deviations = torch.from_numpy(values - centre)
-        few = len(deviations) < width  # the cost grows with the cube of the smaller side
-        products = deviations if few else deviations.T @ deviations
-        squares, directions = (leading_of_rows if few else leading)(products, min(COMPONENTS, width))
+        n, width = job.x.shape
+        blocks = blocks_of(job.x)
+        centre = sum(standardised(job.x[block], mean, scale).sum(0, dtype=np.float64) for block in blocks) / n
+
+        def deviations(block: slice) -> Tensor:
+            return torch.from_numpy(standardised(job.x[block], mean, scale) - centre)
+
+        if n < width:  # the cost grows with the cube of the smaller side
+            squares, directions = leading_of_rows(deviations(slice(None)), min(COMPONENTS, width))
+        else:
+            products = torch.zeros(width, width, dtype=torch.float64)
+            for block in blocks:
+                of_block = deviations(block)
+                products += of_block.T @ of_block
+            squares, directions = leading(products, min(COMPONENTS, width))
         chosen = squares > squares[0].clamp(min=0) * width * torch.finfo(torch.float64).eps
         directions = directions[:, chosen]
-        variances = (squares[chosen] / len(deviations)).numpy()
-        return Components(mean, scale, centre, directions.numpy(), variances, (deviations @ directions).float().numpy())
+        values = np.empty((n, directions.shape[1]), np.float32)
+        for block in blocks:
+            values[block] = deviations(block) @ directions
+        return Components(mean, scale, centre, directions.numpy(), (squares[chosen] / n).numpy(), values)
 
     def prepare(self, learner: str) -> None:
         """Prepare what a learner reads, so that trainings side by side find it."""

@@ -39,6 +39,8 @@ class Boosting:
 BINARY_OR_NUMERIC = Boosting(500, 0.02, 0.5, 6, 31)
 MULTICLASS = Boosting(1000, 0.02, 0.75, 12, 50)
 """The settings of `lightgbm`: those of Babaev et al. 2022 (public code) for their churn data and for their age data."""
+NUMBERS = 2**23
+"""The largest number of features of which a copy is made at once."""
 
 
 @dataclass(frozen=True)
@@ -72,14 +74,22 @@ class Job:
         """`(d,)` the weighted means of `x` and its weighted standard deviations, 1 where they are 0."""
         from sklearn.preprocessing import StandardScaler
 
+        scaler = StandardScaler()
         with np.errstate(invalid="ignore"):  # the weighted variance of equal numbers may come out just below 0
-            scaler = StandardScaler().fit(self.x, sample_weight=self.weights)
+            for block in blocks_of(self.x):
+                scaler.partial_fit(self.x[block], sample_weight=None if self.weights is None else self.weights[block])
         return scaler.mean_, scaler.scale_
 
     @cached_property
     def standardised(self) -> Array:
         """`x` minus its means, divided by its standard deviations."""
         return standardised(self.x, *self.scales)
+
+
+def blocks_of(x: Array) -> list[slice]:
+    """Return slices of the rows of `(n, d)` features with at most `NUMBERS` numbers each, so that copies are small."""
+    size = max(NUMBERS // max(x.shape[1], 1), 1)
+    return [slice(first, first + size) for first in range(0, len(x), size)]
 
 
 def lightgbm(job: Job) -> Array:

@@ -269,8 +269,13 @@ def check_name(name: str) -> None:
 
 def matrix(blocks: Mapping[str, Block], names: Sequence[str]) -> tuple[Array, list[str]]:
     """Return `(n, d)` float32 the features of several families side by side, and the column that each is of."""
-    parts = [blocks[name][0].clip(-LARGEST, LARGEST).astype(np.float32, copy=False) for name in names]
-    return np.concatenate(parts, 1), [column for name in names for column in blocks[name][1]]
+    columns = [column for name in names for column in blocks[name][1]]
+    x, begin = np.empty((len(blocks[names[0]][0]), len(columns)), np.float32), 0
+    for name in names:
+        values = blocks[name][0]
+        np.clip(values, -LARGEST, LARGEST, out=x[:, begin : begin + values.shape[1]], casting="same_kind")
+        begin += values.shape[1]
+    return x, columns
 
 
 def empty_target(target: Target) -> Target:
