@@ -40,7 +40,7 @@ from eventvec.predicting.families import (
     Rows,
     StaticValues,
     empty_target,
-    matrix,
+    matrices,
     names_for,
     of_events,
 )
@@ -117,8 +117,9 @@ class Predictor:
         """Return `(n, classes)` probabilities, or `(n,)` numbers; warn of rows that are unlike the training's."""
         check_data(rows.data, self.info["data"])
         blocks = features_of(self.families, rows)
-        features = {name: matrix(blocks, self.sets[name])[0] for name in {name for name, _ in self.stack.models}}
-        predicted = self.stack.predict(features or {"": np.empty((len(rows.data), 0))})
+        sets = {name: self.sets[name] for name, _ in self.stack.models}
+        features = matrices(blocks, sets)[0] if sets else {"": np.empty((len(rows.data), 0))}
+        predicted = self.stack.predict(features)
         return np.stack([1 - predicted, predicted], 1) if self.target.task == "binary" else predicted
 
 
@@ -180,11 +181,9 @@ def learn(lesson: Lesson, effort: Effort) -> Predictor:
     copied_from = _strongest(lesson, blocks)
     sets, prior = learned_sets(list(families), target.task, effort.metric)
     parts = parts_of(job)
-    columns, jobs = dict[str, list[str]](), dict[str, Job]()
-    for name in sets if parts is not None else list(sets)[:1]:
-        x, columns[name] = matrix(blocks, sets[name])
-        jobs[name] = replace(job, x=x, test=x[:0])
-    del blocks
+    x, columns = matrices(blocks, sets if parts is not None else dict([*sets.items()][:1]))
+    jobs = {name: replace(job, x=values, test=values[:0]) for name, values in x.items()}
+    del blocks, x
     if parts is None:
         stack, scores = alone({name: Prepared(each) for name, each in jobs.items()}), None
         notes = ["There are too few rows, or rows of a class, to weigh models; one linear model predicts."]

@@ -278,6 +278,24 @@ def matrix(blocks: Mapping[str, Block], names: Sequence[str]) -> tuple[Array, li
     return x, columns
 
 
+def matrices(
+    blocks: Mapping[str, Block], sets: Mapping[str, tuple[str, ...]]
+) -> tuple[dict[str, Array], dict[str, list[str]]]:
+    """Return what `matrix` does for each set; one whose families stand side by side in the widest is a part of it."""
+    of_widest = max(sets.values(), key=len)
+    whole = matrix(blocks, of_widest)
+    ends = np.cumsum([0, *(blocks[family][0].shape[1] for family in of_widest)])
+    x, columns = dict[str, Array](), dict[str, list[str]]()
+    for name, families in sets.items():
+        first = of_widest.index(families[0]) if families[0] in of_widest else 0
+        if of_widest[first : first + len(families)] == families:
+            part = slice(ends[first], ends[first + len(families)])
+            x[name], columns[name] = whole[0][:, part], whole[1][part]
+        else:
+            x[name], columns[name] = matrix(blocks, families)
+    return x, columns
+
+
 def empty_target(target: Target) -> Target:
     """Return a label with its task and classes, and without values."""
     return target.part(np.zeros(0, int))
