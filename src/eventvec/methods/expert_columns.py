@@ -27,9 +27,7 @@ def feature_fields(schema: Schema, features: Sequence[str]) -> list[Feature]:
     fields = [static_column(schema, "each of features", name, Numeric, Vector, Categorical) for name in features]
     for field in fields:
         if isinstance(field, Categorical) and not feature_columns(field):
-            raise ConfigError(
-                f"feature {field.name!r} has no values in the schema: all are missing, or each is rarer than min_count"
-            )
+            raise ConfigError(f"feature {field.name!r} has no values in the schema: all are missing")
     return fields
 
 
