@@ -5,7 +5,7 @@ from __future__ import annotations
 from experiments.coles.__main__ import COUNTS, KINDS
 from experiments.stored_results import Results, Row, Table, text
 
-SETS = ("order",)
+SETS = ("order", "habits", "rates")
 TITLES = {"random": "random", "distance": "distance-weighted", "hard": "hard"}
 
 
