@@ -40,7 +40,8 @@ class Stored:
 
     Args:
         command: The command.
-        about: The commit, the date, the machine and the like.
+        about: The commit, the date, the machine and the like. A `note` says how rows came here that the command did
+            not store, such as those of a run before there were stored results.
         rows: The rows.
         small: The rows of the small mode; None if they were not stored.
     """
@@ -120,7 +121,7 @@ def rendered(name: str) -> str:
 
 def _about(result: Stored) -> str:
     about = result.about
-    parts = [about[key] for key in ("machine", "date") if about.get(key)]
+    parts = [about[key] for key in ("machine", "date", "note") if about.get(key)]
     seconds = f", {about['CPU seconds']:,} CPU seconds" if about.get("CPU seconds") else ""
     return f"`{result.command}`, commit {about['commit']}, {', '.join(parts)}{seconds}."
 
