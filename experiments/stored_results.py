@@ -121,9 +121,9 @@ def rendered(name: str) -> str:
 
 def _about(result: Stored) -> str:
     about = result.about
-    parts = [about[key] for key in ("machine", "date", "note") if about.get(key)]
-    seconds = f", {about['CPU seconds']:,} CPU seconds" if about.get("CPU seconds") else ""
-    return f"`{result.command}`, commit {about['commit']}, {', '.join(parts)}{seconds}."
+    seconds = f"{about['CPU seconds']:,} CPU seconds" if about.get("CPU seconds") else None
+    parts = [about.get("machine"), about.get("date"), seconds, about.get("note")]
+    return f"`{result.command}`, commit {', '.join(filter(None, [about['commit'], *parts]))}."
 
 
 def markdown(rows: Sequence[Row]) -> list[str]:
