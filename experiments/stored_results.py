@@ -41,7 +41,8 @@ class Stored:
 
     Args:
         command: The command.
-        about: The commit, the date, the machine and the like.
+        about: The commit, the date, the machine and the like. A `note` says how rows came here that the command did
+            not store, such as those of a run before there were stored results.
         rows: The rows.
         small: The rows of the small mode; None if they were not stored.
     """
@@ -135,9 +136,9 @@ def rendered(name: str) -> str:
 
 def _about(result: Stored) -> str:
     about = result.about
-    parts = [about[key] for key in ("machine", "date") if about.get(key)]
-    seconds = f", {about['CPU seconds']:,} CPU seconds" if about.get("CPU seconds") else ""
-    return f"`{result.command}`, commit {about['commit']}, {', '.join(parts)}{seconds}."
+    seconds = f"{about['CPU seconds']:,} CPU seconds" if about.get("CPU seconds") else None
+    parts = [about.get("machine"), about.get("date"), seconds, about.get("note")]
+    return f"`{result.command}`, commit {', '.join(filter(None, [about['commit'], *parts]))}."
 
 
 def markdown(rows: Sequence[Row]) -> list[str]:
