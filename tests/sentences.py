@@ -211,10 +211,13 @@ def few_in(t: Told, part: str) -> bool:
     return t.n >= 10 and t.span > 0 * DAY and in_third(t, part) <= t.n / 10
 
 
+def level(t: Told) -> bool:
+    return t.n < 3 * sum(map(t.later, t.times)) < 2 * t.n and not any(bursts(t))
+
+
 def evenly(t: Told) -> bool:
-    level = t.n / 3 < sum(map(t.later, t.times)) < 2 * t.n / 3
-    gathered = 4 * max(t.gaps, default=0 * DAY) >= t.span or any(bursts(t))
-    return t.n >= 6 and level and not gathered and all(10 * in_third(t, part) >= 3 * t.n for part in PARTS)
+    silent = 4 * max(t.gaps, default=0 * DAY) >= t.span
+    return t.n >= 6 and level(t) and not silent and all(10 * in_third(t, part) >= 3 * t.n for part in PARTS)
 
 
 def no_cluster(t: Told) -> bool:
@@ -234,7 +237,7 @@ def silence(t: Told, part: str) -> bool:
 
 def steady(t: Told) -> bool:
     gaps = distinct_gaps(t)
-    return len(gaps) >= 5 and max(gaps) < 2 * min(gaps)
+    return len(gaps) >= 5 and max(gaps) < 2 * min(gaps) and level(t)
 
 
 def bursts(t: Told, part: str | None = None) -> list[bool]:
@@ -254,21 +257,22 @@ def burst(t: Told, part: str) -> bool:
 def busier(t: Told, word: str) -> bool:
     late = sum(map(t.later, t.times))
     early = len(t.times) - late
-    twice = late >= 2 * early and t.parts[2] == max(t.parts)
+    first, middle, last = t.parts
+    twice = late >= 2 * early and last > first and last >= middle
     if word == "less":
-        twice = early >= 2 * late and t.parts[0] == max(t.parts)
+        twice = early >= 2 * late and first > last and first >= middle
     return len(t.times) >= 4 and t.span > 0 * DAY and twice
 
 
 def changed(t: Told, code: str, words: str) -> bool:
     early, late = t.halves(code)
-    thirds = [sum(t.third(time) == part for time in t.of(code)) for part in range(3)]
-    often, most = early + late >= 4, max(thirds)
+    first, middle, last = (sum(t.third(time) == part for time in t.of(code)) for part in range(3))
+    often = early + late >= 4
     holds = {
         "does not appear in the second half": early >= 3 and late == 0,
         "appears only in the second half": early == 0 and late >= 3,
-        "becomes more frequent": often and early > 0 and late >= 2 * early and thirds[2] == most,
-        "becomes less frequent": often and late > 0 and early >= 2 * late and thirds[0] == most,
+        "becomes more frequent": often and early > 0 and late >= 2 * early and last > first and last >= middle,
+        "becomes less frequent": often and late > 0 and early >= 2 * late and first > last and first >= middle,
     }
     return t.span > 0 * DAY and holds[words]
 
@@ -276,7 +280,7 @@ def changed(t: Told, code: str, words: str) -> bool:
 CHANGES = "does not appear in the second half|appears only in the second half|becomes (?:more|less) frequent"
 
 
-def level(t: Told, word: str, code: str | None, side: str) -> bool:
+def reaches(t: Told, word: str, code: str | None, side: str) -> bool:
     values = t.numbers_with(code or "")
     if len(values) < 2 or (code or "") not in t.limits:
         return False
@@ -356,7 +360,7 @@ READINGS: dict[str, Callable[..., bool]] = {
     rf"Many events come in a burst {PART}\.": burst,
     r"Events become (more|less) frequent over time\.": busier,
     rf"The shop (\w+) ({CHANGES})\.": changed,
-    rf"{SHARE} events{WITH} have a (high|low) price\.": level,
+    rf"{SHARE} events{WITH} have a (high|low) price\.": reaches,
     rf"On average, the price{WITH} is (higher|lower) than in nine of ten histories\.": average,
     rf"The price{WITH} (rises|falls) over time\.": trend,
     rf"{SHARE} events are on weekends\.": lambda t, word: mostly(t, word, lambda time: time.weekday() >= 5),

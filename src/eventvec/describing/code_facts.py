@@ -61,13 +61,11 @@ def variety(h: Histories, name: str) -> pl.DataFrame:
     n, k, all_known, word = pl.col("n"), pl.col("k"), pl.col("unknown") == 0, h.word(name)
     a_lot = (k >= 4) & (3 * k >= n) & (2 * pl.col("most") <= n)
     few = k.is_between(2, 5) & (10 * k <= pl.col("known"))
+    several = pl.format("The {} has {} different values.", pl.lit(word), band(k))
     return pl.concat(
         [
             said(counted.filter(pl.col("most") == n), pl.lit(f"The {word} is always the same.")),
-            said(
-                counted.filter(all_known & (k >= 2)),
-                pl.format("The {} has {} different values.", pl.lit(word), band(k)),
-            ),
+            said(counted.filter(all_known & (k >= 2)), several),
             said(counted.filter(a_lot), pl.lit(f"The {word} varies a lot.")),
             said(counted.filter(all_known & few), pl.lit(f"The {word} has few different values.")),
         ]

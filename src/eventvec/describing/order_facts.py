@@ -152,8 +152,8 @@ def changes(h: Histories, name: str) -> pl.DataFrame:
     """Which codes become more or less frequent, stop, or set in, from the first to the second half of the time.
 
     At least three events stop or set in. A code becomes more frequent if it has at least four events, some in the first
-    half and twice as many in the second, and no third has more than the last one. It becomes less frequent the other
-    way round.
+    half and twice as many in the second, and the last third has more than the first one and no fewer than the middle
+    one. It becomes less frequent the other way round.
     """
     thirds = [(pl.col("part") == part).sum().cast(pl.Int64).alias(f"{part}") for part in range(3)]
     halves = h.values(name).group_by("row", "value").agg(*thirds, late=pl.col("late").sum(), k=pl.len())
@@ -162,8 +162,16 @@ def changes(h: Histories, name: str) -> pl.DataFrame:
     facts = {
         "does not appear in the second half": (late == 0) & (pl.col("k") >= 3),
         "appears only in the second half": (early == 0) & (pl.col("k") >= 3),
-        "becomes more frequent": often & (early > 0) & (late >= 2 * early) & (pl.col("2") == most),
-        "becomes less frequent": often & (late > 0) & (early >= 2 * late) & (pl.col("0") == most),
+        "becomes more frequent": often
+        & (early > 0)
+        & (late >= 2 * early)
+        & (pl.col("2") == most)
+        & (pl.col("0") < most),
+        "becomes less frequent": often
+        & (late > 0)
+        & (early >= 2 * late)
+        & (pl.col("0") == most)
+        & (pl.col("2") < most),
     }
     halves = halves.filter(pl.col("span") > 0)
     return pl.concat(

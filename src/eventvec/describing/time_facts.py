@@ -64,14 +64,17 @@ def silence(h: Histories) -> pl.DataFrame:
 
 
 def pace(h: Histories) -> pl.DataFrame:
-    """Whether events come at steady intervals: none of at least five is twice as long as another one."""
+    """Whether events come at steady intervals: none of at least five is twice as long as another one.
+
+    Neither half of the time has twice as many events as the other, and there is no burst.
+    """
     gaps = (
         h.events.filter(pl.col("gap") > 0)
         .group_by("row")
         .agg(k=pl.len(), shortest=pl.col("gap").min(), longest=pl.col("gap").max())
     )
     steady = gaps.filter((pl.col("k") >= 5) & (pl.col("longest") < 2 * pl.col("shortest")))
-    return said(steady, pl.lit("The events come at steady intervals."))
+    return said(_even(h, steady), pl.lit("The events come at steady intervals."))
 
 
 def intervals(h: Histories) -> pl.DataFrame:
@@ -108,18 +111,13 @@ def parts(h: Histories) -> pl.DataFrame:
     """In which third the events are: more than half of at least four, or at most a tenth of at least ten.
 
     They are spread evenly over the whole time if each third has at least three tenths of at least six, neither half has
-    twice as many as the other, no interval is a quarter of the time, and no twentieth of it has a quarter of the
-    events, and at least four.
+    twice as many as the other, no interval is a quarter of the time, and there is no burst.
     """
     numbers = [(pl.col("part") == part).sum().cast(pl.Int64).alias(f"{part}") for part in range(3)]
-    counted = h.events.group_by("row").agg(
-        *numbers, late=pl.col("late").sum().cast(pl.Int64), longest=pl.col("gap").max()
-    ).join(h.rows.filter(pl.col("span") > 0), on="row")  # fmt: skip
-    n, late, least = pl.col("n"), pl.col("late"), pl.min_horizontal("0", "1", "2")
-    level = (n >= 6) & (10 * least >= 3 * n) & (3 * late < 2 * n) & (3 * late > n)
-    evenly = counted.filter(level & (4 * pl.col("longest") < pl.col("span")))
-    events = h.events.join(evenly.select("row", "n", "span"), on="row", maintain_order="left")
-    evenly = evenly.join(windows(events, burst_size(), 20), on="row", how="anti")
+    counted = h.events.group_by("row").agg(*numbers, longest=pl.col("gap").max())
+    counted = counted.join(h.rows.filter(pl.col("span") > 0), on="row")
+    n, least = pl.col("n"), pl.min_horizontal("0", "1", "2")
+    evenly = counted.filter((n >= 6) & (10 * least >= 3 * n) & (4 * pl.col("longest") < pl.col("span")))
     return pl.concat(
         [
             *(
@@ -133,9 +131,19 @@ def parts(h: Histories) -> pl.DataFrame:
                 said(counted.filter((n >= 10) & (10 * pl.col(f"{part}") <= n)), pl.lit(f"Few events are {words}."))
                 for part, words in enumerate(PARTS)
             ),
-            said(evenly, pl.lit("The events are spread evenly over the whole time.")),
+            said(_even(h, evenly), pl.lit("The events are spread evenly over the whole time.")),
         ]
     )
+
+
+def _even(h: Histories, some: pl.DataFrame) -> pl.DataFrame:
+    """Return those of some histories that have no burst, and not twice as many events in a half of the time."""
+    late, n = pl.col("late").sum().over("row").cast(pl.Int64), pl.col("n")
+    events = h.events.join(h.rows.join(some, on="row", how="semi"), on="row", maintain_order="left")
+    level = events.filter((3 * late < 2 * n) & (3 * late > n)).join(
+        windows(events, burst_size(), 20), on="row", how="anti"
+    )
+    return level.select("row").unique()
 
 
 def loose(h: Histories) -> pl.DataFrame:
@@ -151,14 +159,14 @@ def loose(h: Histories) -> pl.DataFrame:
 def frequency(h: Histories) -> pl.DataFrame:
     """Whether the second half of the time has at least twice as many events as the first, or half as many.
 
-    No third has more than the last one, or than the first one.
+    Of the first and the last third, the one in the half with more events has more, and no fewer than the middle one.
     """
     thirds = [(pl.col("part") == part).sum().alias(f"{part}") for part in range(3)]
     halves = h.events.group_by("row").agg(*thirds, late=pl.col("late").sum(), n=pl.len()).join(h.rows, on="row")
     halves = halves.filter((pl.col("n") >= 4) & (pl.col("span") > 0))
     early, most = pl.col("n") - pl.col("late"), pl.max_horizontal(*"012")
-    more = (pl.col("late") >= 2 * early) & (pl.col("2") == most)
-    less = (early >= 2 * pl.col("late")) & (pl.col("0") == most)
+    more = (pl.col("late") >= 2 * early) & (pl.col("2") == most) & (pl.col("0") < most)
+    less = (early >= 2 * pl.col("late")) & (pl.col("0") == most) & (pl.col("2") < most)
     return pl.concat(
         [
             said(halves.filter(more), pl.lit("Events become more frequent over time.")),
