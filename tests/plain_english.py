@@ -11,7 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise, product
 from statistics import fmean
 
@@ -53,9 +53,27 @@ class Plain:
     def share(self, inside: Callable[[float], bool]) -> int:
         return sum(map(inside, self.times))
 
+    @cached_property
+    def by_code(self) -> dict[tuple[str, int | None], list[float]]:
+        """The times of the events with a code, for each column and code."""
+        times: dict[tuple[str, int | None], list[float]] = defaultdict(list)
+        for column, codes in self.codes.items():
+            for time, code in zip(self.times, codes, strict=True):
+                times[column, code].append(time)
+        return times
+
+    @cached_property
+    def by_time(self) -> dict[tuple[str, float], set[int | None]]:
+        """The codes of the events at a time, for each column and time."""
+        sets: dict[tuple[str, float], set[int | None]] = defaultdict(set)
+        for column, codes in self.codes.items():
+            for time, code in zip(self.times, codes, strict=True):
+                sets[column, time].add(code)
+        return sets
+
     def of(self, column: str, code: int) -> list[float]:
         """Return the times of the events with a code."""
-        return [time for time, each in zip(self.times, self.codes[column], strict=True) if each == code]
+        return self.by_code[column, code]
 
     def part(self, time: float) -> str:
         """Return the third in which a time lies."""
@@ -65,12 +83,17 @@ class Plain:
     def late(self, time: float) -> bool:
         return 2 * (time - self.times[0]) >= self.times[-1] - self.times[0]
 
+    @cached_property
+    def distinct(self) -> list[float]:
+        """The distinct times, in order."""
+        return sorted({*self.times})
+
     def gaps(self) -> list[float]:
         """Return the intervals between distinct times."""
-        return [b - a for a, b in pairwise(sorted({*self.times}))]
+        return [b - a for a, b in pairwise(self.distinct)]
 
     def at(self, column: str, time: float) -> set[int | None]:
-        return {code for each, code in zip(self.times, self.codes[column], strict=True) if each == time}
+        return self.by_time[column, time]
 
 
 def plain_histories(data: ev.Dataset) -> Iterator[Plain]:
@@ -159,9 +182,11 @@ def mainly(h: Plain, c: str, x: int, part: str) -> bool:
 def cluster(h: Plain, times: list[float], width: float, least: float, part: str | None = None) -> bool:
     """Whether more than some events lie in a share of the time, and in a third."""
     span = h.times[-1] - h.times[0]
-    for begin in times:
-        inside = [time for time in times if 0 <= time - begin <= width * span and (not part or h.part(time) == part)]
-        if len(inside) >= max(least, 3):
+    ends, times = 0, [time for time in times if part in (None, h.part(time))]
+    for place, begin in enumerate(times):
+        while ends < len(times) and times[ends] - begin <= width * span:
+            ends += 1
+        if ends - place >= max(least, 3):
             return True
     return False
 
@@ -173,8 +198,7 @@ def even(times: list[float]) -> bool:
 
 def after_it(h: Plain, c: str, x: int, y: int) -> bool:
     """After more than half of the times with the first code comes, next, a time with the second one."""
-    distinct = sorted({*h.times})
-    following = [y in h.at(c, b) for a, b in pairwise(distinct) if x in h.at(c, a)]
+    following = [y in h.at(c, b) for a, b in pairwise(h.distinct) if x in h.at(c, a)]
     return sum(following) > len(following) / 2
 
 
