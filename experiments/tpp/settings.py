@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from eventvec.views import Counterfeits
 from eventvec.views.counterfeits import Exchanged
-from experiments.tpp.arms import COUNTERFEITS, MINILM, MORE, RANDOM, STORIES, Arm
+from experiments.tpp.arms import BY_OTHERS, COUNTERFEITS, MINILM, MORE, RANDOM, STORIES, Arm
 from experiments.tpp.published import BADGES, EARTHQUAKES, MIXED
 
 STAYS = "physionet2012"
@@ -53,6 +53,23 @@ def competing(data: str) -> dict[str, Arm]:
     """
     models = tuned(data)
     return {TPP: models[TPP], TOWERS: models[TOWERS], LATE: replace(models[TOWERS], late=True, lr=RATES[LATE])}
+
+
+def by_others(data: str) -> dict[str, Arm]:
+    """Return the trained models that search for descriptions by another author, the quickest trainings first.
+
+    No language model reads stays, because whole ones are several times as long as what it can read.
+
+    Args:
+        data: A name in `SETS`.
+
+    Example:
+        >>> list(by_others("usgs_earthquakes"))[-1]
+        'serialised, MiniLM'
+    """
+    models = {**competing(data), SERIALISED: tuned(data)[SERIALISED]}
+    trained = (TOWERS, LATE) if data == STAYS else (TOWERS, LATE, TPP, SERIALISED)
+    return {name: replace(models[name], data=f"{data}{BY_OTHERS}") for name in trained}
 
 
 def untuned(data: str) -> dict[str, Arm]:
