@@ -7,10 +7,13 @@ import inspect
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,8 +22,8 @@ from rich.table import Table
 
 from eventvec.errors import EventvecError
 from eventvec.runs import Record, versions
+from experiments.stored_results import HERE, Row, store
 
-Row = dict[str, Any]
 Experiment = Callable[..., list[Row]]
 
 
@@ -37,6 +40,8 @@ def run(name: str, experiments: dict[str, Experiment], **options: dict[str, Any]
     parser.add_argument("table", nargs="?", choices=sorted(experiments))
     parser.add_argument("--small", action="store_true", help="a fraction of the work: shows that it runs, not how well")
     parser.add_argument("--json", action="store_true", help='print {"rows": [...]} to standard output')
+    about_store = "write the rows to experiments/NAME/results/FILE.json, by default named as the table"
+    parser.add_argument("--store", nargs="?", const="", metavar="FILE", help=about_store)
     for option, arguments in options.items():
         parser.add_argument(f"--{option}", **arguments)
     parsed = parser.parse_args()
@@ -54,6 +59,9 @@ def run(name: str, experiments: dict[str, Experiment], **options: dict[str, Any]
     settings = {option: value for option, value in values.items() if value is not None}
     about = {**provenance(), **settings, "seconds": round(time.perf_counter() - start), "CPU seconds": _cpu_seconds()}
     about["small"] = parsed.small
+    if parsed.store is not None:
+        path = store(name, parsed.store or parsed.table, _command(name), about, rows, parsed.small)
+        print(f"written to {path}", file=sys.stderr)
     show(parsed.table, rows, about, parsed.json, _text)
 
 
@@ -78,6 +86,16 @@ def show(title: str, rows: list[Row], about: Row, as_json: bool, text: Callable[
     console.print(" · ".join(f"{key} {value}" for key, value in about.items()), soft_wrap=True)
 
 
+def _command(name: str) -> str:
+    """Return the command that was given, without what says where its rows go."""
+    given, words = sys.argv[1:], list[str]()
+    for place, word in enumerate(given):
+        named = place > 0 and given[place - 1] == "--store"
+        if word not in ("--store", "--json", "--small") and not named:
+            words.append(word)
+    return shlex.join(["python", "-m", f"experiments.{name}", *words])
+
+
 def _cpu_seconds() -> int:
     """Return the CPU seconds of this process and of those that it started and that have ended."""
     used = os.times()
@@ -91,14 +109,26 @@ def _text(value: Any) -> str:
 
 
 def provenance() -> dict[str, Any]:
-    """Return commit, machine, threads and version of torch, which every recorded result needs."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    """Return commit, date, machine, threads and version of torch, which every recorded result needs."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], capture_output=True, text=True, check=False, cwd=HERE).stdout.strip()
+
+    changed = " with changes" if git("status", "--porcelain", "--", "*.py", "../src/*.py") else ""
     return {
-        "commit": commit.stdout.strip() or "unknown",
-        "machine": platform.machine(),
+        "commit": (git("rev-parse", "--short=8", "HEAD") or "unknown") + changed,
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": _processor(),
         "threads": torch.get_num_threads(),
         "torch": versions()["torch"],
     }
+
+
+def _processor() -> str:
+    """Return the name of the processor, or of its kind where the system does not say it."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def print_epoch(record: Record) -> None:
