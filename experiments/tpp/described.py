@@ -84,25 +84,27 @@ def matched(queries: Sequence[str], documents: Sequence[Sequence[str]], encoder:
     return np.stack([index.scores(query) for query in queries])
 
 
-def by_sentences(data: Benchmark, held_out: Array) -> dict[str, Similarities]:
+def by_sentences(data: Benchmark, held_out: Array | None = None) -> dict[str, Similarities]:
     """Return what matching sentence by sentence finds similar, for each way of describing, as for a trained model.
 
     `ev.describe` reads the whole set as one table.
 
     Args:
         data: A benchmark of one set.
-        held_out: The rows beside the test part on which fusions are chosen.
+        held_out: The rows beside the test part on which fusions are chosen; None where none is.
     """
     encoder, test, found = SentenceEncoder(MINILM), data.split.test, dict[str, Similarities]()
     in_other_words = reworded(data)
     documents = {**_documents(data), EARLIER: package_sentences(data.events, EARLIER_TEMPLATES)}
     for name, sentences in documents.items():
         for way, model in ((name, encoder), (BM25[name], None)):
-            unseen, both = (
-                matched([of.descriptions[row] for of in sets for row in rows], [sentences[row] for row in rows], model)
-                for sets, rows in (((data,), held_out), ((data, in_other_words), test))
-            )
-            found[way] = {"held out": unseen, "test": both[: len(test)], "reworded": both[len(test) :]}
+            sets, rows = {"test": data, "reworded": in_other_words}, data.queries
+            queries = [of.descriptions[row] for of in sets.values() for row in rows]
+            both = matched(queries, [sentences[row] for row in test], model)
+            found[way] = dict(zip(sets, np.split(both, 2), strict=True))
+            if held_out is not None:
+                unseen = [data.descriptions[row] for row in held_out], [sentences[row] for row in held_out]
+                found[way]["held out"] = matched(*unseen, model)
     return found
 
 
