@@ -162,7 +162,7 @@ def described_by_others(name: str, sequences: int = SEQUENCES, longest: int = sy
         40
     """
     file, load = OTHERS[name]
-    path = data_file(f"described/{file}.jsonl", "histories described by a language model under TESRBench's instruction")
+    path = data_file(f"described/{file}.jsonl", "a language model that reads the events by TESRBench's instruction")
     texts = dict(pl.read_ndjson(path).iter_rows())
     usual, small = benchmark(name, sequences=sequences), sequences < SEQUENCES
     keys = usual.events[KEY].unique(maintain_order=True).to_numpy()
