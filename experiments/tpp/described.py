@@ -25,7 +25,7 @@ from experiments.tpp.facts import facts
 FACTS, SHIPPED = "described + MiniLM", "ev.describe + MiniLM"
 """All facts in the templates of the study, one wording each, and what the package writes, by a language model."""
 EARLIER = "ev.describe, 16 kinds + MiniLM"
-"""What the package wrote before thirteen kinds were added, most of which hold by the same rules as a fact here."""
+"""What the package writes without the thirteen kinds that were added later, which hold by the rules of facts here."""
 BM25 = {FACTS: "described + BM25", SHIPPED: "ev.describe + BM25", EARLIER: "ev.describe, 16 kinds + BM25"}
 """The same sentences without a language model."""
 EARLIER_TEMPLATES: tuple[Template, ...] = (

@@ -22,11 +22,11 @@ def _readers(rows: Sequence[Row], second: str) -> list[Row]:
             wording: {row["model"]: row for row in rows if row["data"] == data and row["wording"] == wording}
             for wording in ("test", "reworded")
         }
-        any_row = next(iter(by_wording["test"].values()))
+        chance = next(iter(by_wording["test"].values()))
         lines.append({
-            "": f"**{name}**, {any_row['descriptions']} among {any_row['corpus']}; chance",
-            "MRR": text(any_row["chance MRR"]), "R@5": text(any_row["chance recall"]),
-            "minus the better bag": "", f"{second}: MRR": text(any_row["chance MRR"]), "minus the better bag ": "",
+            "": f"**{name}**: chance, {chance['descriptions']} descriptions among {chance['corpus']} histories",
+            "MRR": text(chance["chance MRR"]), "R@5": text(chance["chance recall"]),
+            "minus the better bag": "", f"{second}: MRR": text(chance["chance MRR"]), "minus the better bag ": "",
         })  # fmt: skip
         for model in {**by_wording["test"], **by_wording["reworded"]}:
             first, other = (by_wording[wording].get(model, {}) for wording in by_wording)

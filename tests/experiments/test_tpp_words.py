@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -202,3 +204,11 @@ def test_counterfeits_are_described_by_their_own_events(monkeypatch: pytest.Monk
             assert found[name][exchanged] == pytest.approx(similar.reshape(3, 3, 3), abs=2e-3)
             rows, copies = np.nonzero(~differ)
             assert np.array_equal(found[name][exchanged][:, rows, copies], found[name]["test"][:, rows])
+
+
+def test_the_scores_of_the_guide_are_those_of_the_study() -> None:
+    root = Path(__file__).parents[2]
+    guide, study = ((root / page).read_text() for page in ("docs/how-to/words.md", "experiments/tpp/README.md"))
+    scores = set(re.findall(r"−?\.\d{3} ± \.\d{3}", guide))
+    assert len(scores) > 20
+    assert scores <= set(re.findall(r"−?\.\d{3} ± \.\d{3}", study))
