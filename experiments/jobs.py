@@ -26,7 +26,7 @@ def side_by_side(function: Callable[..., Result], jobs: Sequence[tuple[Any, ...]
         jobs: The arguments of each call.
     """
     processes = min(len(jobs), os.cpu_count() or 1)
-    if processes == 1:
+    if processes <= 1:
         torch.set_num_threads(1)
         return [function(*job) for job in track(jobs, "trainings", console=Console(stderr=True))]
     context = get_context("forkserver")  # it imports the package once, and new processes start from there

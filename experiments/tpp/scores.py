@@ -55,8 +55,8 @@ def found(query: Array, key: Array) -> tuple[Scored, Scored]:
     """Return the mean reciprocal rank and Recall@5, where key i is the answer to query i, by cosine, see `ranked`.
 
     Args:
-        query: `(n, d)` embeddings of descriptions.
-        key: `(n, d)` embeddings of histories.
+        query: `(q, d)` embeddings of descriptions.
+        key: `(n, d)` embeddings of histories, n at least q.
 
     Example:
         >>> mrr, recall = found(np.eye(3), np.eye(3)[[0, 2, 1]])
@@ -85,7 +85,7 @@ def searched(similarity: Array) -> tuple[Scored, Scored]:
     """Return the mean reciprocal rank and Recall@5, where history i is the answer to query i, see `ranked`.
 
     Args:
-        similarity: `(n, n)` that of query i and history j.
+        similarity: `(q, n)` that of query i and history j, n at least q.
 
     Example:
         >>> [round(score.value, 3) for score in searched(np.array([[0.9, 0.1], [0.8, 0.2]]))]
@@ -117,15 +117,16 @@ def ranked(before: Array, k: int = 5) -> tuple[Scored, Scored]:
     the harmonic numbers, and ``(k − a) / f`` within 0 and 1. So models, bags and the perfect reader are scored alike.
 
     Args:
-        before: `(n, n)` as from `ahead`; a row's own candidate is on the diagonal.
+        before: `(q, n)` as from `ahead`; a row's own candidate is on the diagonal, and further ones answer no query.
         k: The greatest rank that counts for the recall.
 
     Example:
         >>> [f"{score.value:.2f}" for score in ranked(np.array([[0.5, 1.0], [0.0, 0.5]]))]
         ['0.75', '1.00']
     """
-    others = before - np.diag(before.diagonal())
-    harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, len(before) + 1))])
+    others = before.copy()
+    np.fill_diagonal(others, 0)
+    harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, before.shape[1] + 1))])
 
     def reciprocal(better: Array, level: Array) -> Array:
         return np.asarray((harmonic[better + level] - harmonic[better]) / level)
@@ -161,11 +162,12 @@ def _jackknife(
 
     Args:
         score: The score of the numbers of candidates that are ahead and level.
-        whole: `(n,)` these numbers for each query.
-        fewer: `(n, n)` those of query i without candidate k.
+        whole: `(q,)` these numbers for each query.
+        fewer: `(q, n)` those of query i without candidate k.
     """
-    each, n = score(*fewer), len(whole[0])
-    return Scored(float(score(*whole).mean()), (each.sum(0) - each.diagonal()) / max(n - 1, 1))
+    each, is_query = score(*fewer), np.arange(fewer[0].shape[1]) < len(whole[0])
+    np.fill_diagonal(each, 0)  # a query that is left out
+    return Scored(float(score(*whole).mean()), each.sum(0) / np.maximum(len(each) - is_query, 1))
 
 
 def perfect_reader(fit: Array, k: int = 5) -> tuple[Scored, Scored]:
@@ -174,7 +176,7 @@ def perfect_reader(fit: Array, k: int = 5) -> tuple[Scored, Scored]:
     All histories that a description fits are level: the reciprocal rank of its own among f of them is ``H_f / f``.
 
     Args:
-        fit: `(n, n)` whether description i fits history j; true on the diagonal.
+        fit: `(q, n)` whether description i fits history j; true on the diagonal.
         k: The greatest rank that counts for the recall.
 
     Example:

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from eventvec.views import Counterfeits
 from eventvec.views.counterfeits import Exchanged
-from experiments.tpp.arms import COUNTERFEITS, MINILM, MORE, RANDOM, STORIES, Arm
+from experiments.tpp.arms import BY_OTHERS, COUNTERFEITS, MINILM, MORE, RANDOM, STORIES, Arm
 from experiments.tpp.published import BADGES, EARTHQUAKES, MIXED
 
 STAYS = "physionet2012"
@@ -21,6 +21,8 @@ LATE = "late interaction"
 RATES = {SERIALISED: 2e-3, TPP: 2e-3, LLAMA: 2e-3, TOWERS: 3e-3, LATE: 1e-3}
 STATE = 64
 """The learning rates and the size of the GRU's state, chosen on the validation part, see `TRIALS`."""
+TRAINED_APART: dict[str, tuple[str, ...]] = {BADGES: (TOWERS, LATE), EARTHQUAKES: (TOWERS, LATE, TPP), STAYS: ()}
+"""The models that were trained again without the histories that another author described."""
 
 
 def tuned(data: str) -> dict[str, Arm]:
@@ -53,6 +55,20 @@ def competing(data: str) -> dict[str, Arm]:
     """
     models = tuned(data)
     return {TPP: models[TPP], TOWERS: models[TOWERS], LATE: replace(models[TOWERS], late=True, lr=RATES[LATE])}
+
+
+def by_others(data: str) -> dict[str, Arm]:
+    """Return the trained models that search for descriptions by another author, those of `TRAINED_APART`.
+
+    Args:
+        data: A name in `SETS`.
+
+    Example:
+        >>> list(by_others("stackoverflow_badges"))
+        ['GRU with frozen MiniLM', 'late interaction']
+    """
+    models = {**tuned(data), **competing(data)}
+    return {name: replace(models[name], data=f"{data}{BY_OTHERS}") for name in TRAINED_APART[data]}
 
 
 def untuned(data: str) -> dict[str, Arm]:

@@ -35,7 +35,7 @@ TABLES = {
     "settings": ("effects",),
     "tpp": (
         *("describe", "table3", "choose", "table6", "table7", "table8", "table9", "table10", "table11", "table12"),
-        *("counterfeits", "pairs", "steps", "full", "words", "fusions"),
+        *("counterfeits", "pairs", "steps", "full", "words", "untrained", "others", "fusions"),
     ),
     "words": ("human",),
     "worth": ("rule", "judges", "groups", "networks", "calls", "screen", "result", "curve"),

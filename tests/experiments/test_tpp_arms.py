@@ -95,6 +95,21 @@ def test_the_rows_that_chose_the_epoch_are_known(tmp_path: Path, arm: Arm) -> No
     assert not set(towers["held out rows"]) & set(small_set("one", DAY).split.test)
 
 
+def test_no_training_reads_what_another_author_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arm: Arm) -> None:
+    data, trained = replace(small_set("one", DAY), by_others=2), []
+    for text in ("A Guru comes first.", "Nothing of the kind."):
+        texts = [text if row in data.queries else ours for row, ours in enumerate(data.descriptions)]
+        of = replace(data, descriptions=texts)
+        monkeypatch.setattr(arms, "problem", lambda name, small, of=of: of)
+        trained.append(similarities(arm, False, tmp_path / text))
+    one, other = trained
+    assert np.array_equal(one["held out"], other["held out"])
+    assert one["about"]["validation"] == other["about"]["validation"]
+    assert np.array_equal(one["test"][2:], other["test"][2:])
+    assert not np.array_equal(one["test"][:2], other["test"][:2])
+    assert "types" not in one  # of no use where the descriptions are free text
+
+
 def test_untrained_models_are_read_too(tmp_path: Path, arm: Arm) -> None:
     untuned = similarities(replace(arm, epochs=0), False, tmp_path)
     assert "gaps" not in untuned

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import json
 import random
 from pathlib import Path
 
+import polars as pl
 import pytest
-from experiments.tpp.benchmarks import DAY, KEY, SETS, benchmark, split
+from experiments.data.data_folder import data_file
+from experiments.tpp.benchmarks import DAY, KEY, OTHERS, SETS, Benchmark, benchmark, described_by_others, split
 from experiments.tpp.parameter_names import PARAMETER_NAMES
 
 import backbones
@@ -119,6 +122,80 @@ def test_stays_have_written_names(folder: Path) -> None:
     (history,) = benchmark("physionet2012").histories()
     assert history.names == ["heart rate", "arterial acidity", "heart rate", "potassium", "heart rate", "urine output"]
     assert history.times == [0, 0, 420_000, 420_000, 3_600_000, 5_400_000]
+
+
+EARTHQUAKES = "usgs_earthquakes"
+
+
+@pytest.fixture
+def earthquakes(folder: Path) -> dict[int, str]:
+    """Write 60 sequences, of which another author described five, and 45 may be learned from; return what it wrote."""
+    start, rng = datetime.datetime(2021, 4, 28, tzinfo=datetime.UTC), random.Random(0)
+    times = [start + datetime.timedelta(hours=hour) for hour in range(6)]
+    parquet(
+        folder / f"{EARTHQUAKES}/tppllm_style_sequences.parquet",
+        {
+            "seq_id": [key for key in range(60) for _ in times],
+            "time": times * 60,
+            "type_text": [rng.choice(("Small", "Large")) for _ in range(360)],
+        },
+    )
+    texts = {key: f"A quake that nobody here would call by the number of {key}." for key in (3, 50, 14, 7, 31)}
+    write_lines(folder / "described/earthquakes.jsonl", texts)
+    learned = [key for key in range(60) if key not in texts and key % 6]  # those that 6 divides are kept back
+    write_lines(folder / "described/earthquakes_train.jsonl", dict.fromkeys(learned, "A text that is not read."))
+    return texts
+
+
+def write_lines(path: Path, texts: dict[int, str]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    lines = [json.dumps({"seq_id": key, "description": text}) for key, text in texts.items()]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def keys_of(data: Benchmark, part: str) -> list[int]:
+    keys = data.events[KEY].unique(maintain_order=True).to_list()
+    return [keys[row] for row in getattr(data.split, part)]
+
+
+def test_what_another_author_described_is_searched_and_never_learned(earthquakes: dict[int, str]) -> None:
+    data, usual = described_by_others(EARTHQUAKES), benchmark(EARTHQUAKES)
+    learned = keys_of(data, "training") + keys_of(data, "validation")
+    test = keys_of(data, "test")
+    assert (data.by_others, test[:5]) == (5, list(earthquakes))
+    assert set(test[5:]) == set(keys_of(usual, "test")) - set(earthquakes)
+    assert [data.descriptions[row] for row in data.queries] == list(earthquakes.values())
+    assert not set(learned) & set(test)
+    assert set(learned) == {key for key in range(60) if key % 6} - set(test)  # none of those that are kept back
+    ours = {text for text in data.descriptions if "nobody" not in text}
+    assert ours <= set(usual.descriptions)
+    assert len(data.descriptions) == len(learned) + len(test)
+
+
+def test_where_no_file_names_what_may_be_learned_the_rest_is(earthquakes: dict[int, str], folder: Path) -> None:
+    (folder / "described/earthquakes_train.jsonl").unlink()
+    data, usual = described_by_others(EARTHQUAKES), benchmark(EARTHQUAKES)
+    learned = keys_of(data, "training") + keys_of(data, "validation")
+    assert sorted(learned) == sorted({*range(60)} - set(earthquakes) - set(keys_of(usual, "test")))
+
+
+def test_a_small_set_by_another_author_learns_from_none_of_them_either(earthquakes: dict[int, str]) -> None:
+    data = described_by_others(EARTHQUAKES, sequences=30, longest=4)
+    assert (data.by_others, len(data.events)) == (3, 4 * len(data))
+    assert not {*keys_of(data, "training"), *keys_of(data, "validation")} & set(earthquakes)
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(SETS))
+def test_no_described_history_of_the_data_is_in_a_part_for_training_or_validation(name: str) -> None:
+    data, file = described_by_others(name), OTHERS[name][0]
+    texts = dict(pl.read_ndjson(data_file(f"described/{file}.jsonl", "")).iter_rows())
+    assert keys_of(data, "test")[: data.by_others] == list(texts)
+    learned = {*keys_of(data, "training"), *keys_of(data, "validation")}
+    assert len(learned) > 500
+    assert not learned & set(keys_of(data, "test"))
+    assert not {data.descriptions[row] for part in data.split[:2] for row in part} & set(texts.values())
 
 
 def test_parts_are_those_of_the_published_code() -> None:

@@ -66,6 +66,30 @@ def test_the_jackknife_of_the_perfect_reader_leaves_a_history_out() -> None:
             assert score.without[row] == pytest.approx(without.value)
 
 
+def test_candidates_without_a_description_are_searched_and_left_out_too() -> None:
+    query, key = embeddings(30, RNG)
+    query = query[:8]
+    scores = found(query, key)
+    cosine = query @ (key / np.linalg.norm(key, axis=1, keepdims=True)).T
+    ranks = np.array([1 + (row > row[i]).sum() for i, row in enumerate(cosine)])
+    assert [score.value for score in scores] == pytest.approx([(1 / ranks).mean(), (ranks <= 5).mean()])
+    for row in range(30):
+        queries, candidates = (np.delete(np.arange(n), row) if row < n else np.arange(n) for n in (8, 30))
+        for score, without in zip(scores, found(query[queries], key[candidates]), strict=True):
+            assert score.without[row] == pytest.approx(without.value)
+
+
+@pytest.mark.parametrize(("described", "n"), [(40, 119), (30, 180)])
+def test_intervals_of_few_descriptions_contain_the_mean_over_other_histories(described: int, n: int) -> None:
+    rng = np.random.default_rng(n)
+    scores = []
+    for _ in range(400):
+        query, key = embeddings(n, rng)
+        scores.append(found(query[:described], key)[0])
+    truth = np.mean([score.value for score in scores])
+    assert 0.92 <= np.mean([abs(score.value - truth) <= score.half_width for score in scores]) <= 0.995
+
+
 @pytest.mark.parametrize("n", [84, 150])
 def test_intervals_contain_the_mean_over_other_histories(n: int) -> None:
     rng = np.random.default_rng(n)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -14,6 +16,7 @@ from experiments.tpp.apart import exchanged_histories
 from experiments.tpp.arms import Arm, build
 from experiments.tpp.benchmarks import DAY, KEY
 from experiments.tpp.described import (
+    EARLIER_TEMPLATES,
     FACTS,
     SHIPPED,
     all_facts,
@@ -22,6 +25,7 @@ from experiments.tpp.described import (
     package_sentences,
 )
 from experiments.tpp.descriptions import LINKS, OPENINGS, OTHER_WORDINGS, describe
+from experiments.tpp.discrimination import word_vectors
 from experiments.tpp.late import LateInteraction
 from experiments.tpp.scores import searched
 from experiments.tpp.sentences import parse
@@ -32,6 +36,7 @@ from test_tpp_descriptions import histories
 
 import backbones
 from eventvec.dataset import text_column
+from eventvec.describing.templates import TEMPLATES
 from eventvec.encoders import SentenceEncoder
 
 RNG = np.random.default_rng(0)
@@ -80,6 +85,23 @@ def test_a_query_is_matched_sentence_by_sentence(model: bool) -> None:
             slow[row, column] = np.mean(best)
     assert matched(queries, documents, encoder) == pytest.approx(slow, abs=2e-3)  # vectors are kept in float16
     assert slow[1].argmax() == 1
+
+
+def test_the_thirteen_later_kinds_are_those_with_rules_of_the_benchmark() -> None:
+    later = {template.__name__ for template in TEMPLATES if template not in EARLIER_TEMPLATES}
+    assert set(EARLIER_TEMPLATES) < set(TEMPLATES)
+    assert (len(EARLIER_TEMPLATES), len(later)) == (16, 13)
+    events = small_set("one", DAY, 30).events
+    for every, earlier in zip(package_sentences(events), package_sentences(events, EARLIER_TEMPLATES), strict=True):
+        assert set(earlier) < set(every)
+
+
+def test_names_of_types_are_found_as_people_write_them() -> None:
+    histories = ["0.00,Guru", "0.00,Popular Question", "0.00,Question"]
+    texts = ["two gurus", "many Popular questions", "A question."]
+    types = ["Guru", "Question", "Popular Question"]
+    assert word_vectors(texts, histories, histories, types, free=True)[0].argmax(1).tolist() == [0, 1, 2]
+    assert not word_vectors(texts, histories, histories, types)[0].any()
 
 
 def test_late_interaction_is_the_mean_of_the_best_states() -> None:
@@ -182,3 +204,11 @@ def test_counterfeits_are_described_by_their_own_events(monkeypatch: pytest.Monk
             assert found[name][exchanged] == pytest.approx(similar.reshape(3, 3, 3), abs=2e-3)
             rows, copies = np.nonzero(~differ)
             assert np.array_equal(found[name][exchanged][:, rows, copies], found[name]["test"][:, rows])
+
+
+def test_the_scores_of_the_guide_are_those_of_the_study() -> None:
+    root = Path(__file__).parents[2]
+    guide, study = ((root / page).read_text() for page in ("docs/how-to/words.md", "experiments/tpp/README.md"))
+    scores = set(re.findall(r"−?\.\d{3} ± \.\d{3}", guide))
+    assert len(scores) > 20
+    assert scores <= set(re.findall(r"−?\.\d{3} ± \.\d{3}", study))

@@ -1,0 +1,62 @@
+"""The tables of the page, from the stored results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from experiments.stored_results import Results, Row, text
+
+SHORT = {"stackoverflow_badges": "badges", "usgs_earthquakes": "earthquakes", "physionet2012": "stays"}
+
+
+def _readers(rows: Sequence[Row], second: str) -> list[Row]:
+    """Return a line per set and reader: the scores with one kind of descriptions, then with the other.
+
+    Args:
+        rows: The rows of a command.
+        second: What the `reworded` descriptions are.
+    """
+    lines = list[Row]()
+    for data, name in SHORT.items():
+        by_wording = {
+            wording: {row["model"]: row for row in rows if row["data"] == data and row["wording"] == wording}
+            for wording in ("test", "reworded")
+        }
+        chance = next(iter(by_wording["test"].values()))
+        lines.append({
+            "": f"**{name}**: chance, {chance['descriptions']} descriptions among {chance['corpus']} histories",
+            "MRR": text(chance["chance MRR"]), "R@5": text(chance["chance recall"]),
+            "minus the better bag": "", f"{second}: MRR": text(chance["chance MRR"]), "minus the better bag ": "",
+        })  # fmt: skip
+        for model in {**by_wording["test"], **by_wording["reworded"]}:
+            first, other = (by_wording[wording].get(model, {}) for wording in by_wording)
+            compared = "bag" not in model and "reader" not in model
+            lines.append({
+                "": model, "MRR": _score(first, "MRR"), "R@5": _score(first, "recall@5"),
+                "minus the better bag": _score(first, "minus the better bag") if compared else "",
+                f"{second}: MRR": _score(other, "MRR"),
+                "minus the better bag ": _score(other, "minus the better bag") if compared else "",
+            })  # fmt: skip
+    return lines
+
+
+def _score(row: Row, name: str) -> str:
+    """Return a score with its interval; a difference whose interval is above 0 is bold."""
+    if name not in row:
+        return ""
+    value, half = row[name], row[f"± {name}"]
+    written = f"{text(value)} ± {text(half)}"
+    return f"**{written}**" if name.startswith("minus") and value > half else written
+
+
+def others(results: Results) -> list[Row]:
+    """Return the scores with descriptions by another author, and with ours of the same histories."""
+    return _readers(results["others"], "ours of the same histories")
+
+
+def untrained(results: Results) -> list[Row]:
+    """Return the scores with our descriptions, and with other wordings of them."""
+    return _readers(results["untrained"], "other wordings")
+
+
+TABLES = {"others": others, "untrained": untrained}
