@@ -22,8 +22,13 @@ def sinusoids(small: bool, picture: Path | None = None) -> list[Row]:
 
 
 def snooker(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
-    """Accuracy of "do the balls overlap at x*?", linear in the embedding of 5 looks: positions, or pictures."""
+    """Accuracy of "do the balls overlap at x*?", linear in the embedding of 5 or 9 looks: positions, or pictures."""
     return _drawn(*snooker_study.study(small, keep), picture)
+
+
+def batches(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
+    """The same for networks trained in batches of 64 and of 256; those of pictures in batches of 256 need a GPU."""
+    return _without(picture, snooker_study.batches, small, keep)
 
 
 def heads(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
@@ -67,6 +72,7 @@ def _drawn(rows: list[Row], panels: list[Panel], picture: Path | None) -> list[R
 TABLES: dict[str, Experiment] = {
     "sinusoids": sinusoids,
     "snooker": snooker,
+    "batches": batches,
     "heads": heads,
     "resnet": resnet,
     "metacde": metacde,
