@@ -27,8 +27,13 @@ def snooker(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
 
 
 def batches(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
-    """The same for networks trained in batches of 64 and of 256; those of pictures in batches of 256 need a GPU."""
+    """The same on positions for networks trained in batches of 64 and of 256."""
     return _without(picture, snooker_study.batches, small, keep)
+
+
+def picture_batches(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
+    """The same on pictures (needs a GPU)."""
+    return _without(picture, snooker_study.picture_batches, small, keep)
 
 
 def heads(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
@@ -73,6 +78,7 @@ TABLES: dict[str, Experiment] = {
     "sinusoids": sinusoids,
     "snooker": snooker,
     "batches": batches,
+    "picture_batches": picture_batches,
     "heads": heads,
     "resnet": resnet,
     "metacde": metacde,

@@ -49,50 +49,51 @@ PAPER = {"cresp": (0.968, 0.001), "metacde": (0.877, 0.003), "cnp": (0.853, 0.00
 """Accuracies on pictures without attention, over six networks, and the half-widths of their 95 % intervals."""
 CONTRASTIVE = (("cresp", 0), ("cresp", 2), ("metacde", 0))
 OTHERS = (("cnp", 0), ("fclr", 0), ("supervised", 0), ("supervised", 2))
+BATCH, LARGE_BATCH = 64, 256
 Networks = tuple[Observations, int, Sequence[tuple[str, int]], tuple[int, ...]]
 """What is observed, the batch size, methods and layers, and the seeds."""
-BATCH = 64
-PLAN: tuple[Networks, ...] = (
-    ("positions", BATCH, tuple(NAMES), (0, 1, 2)),
-    ("pictures", BATCH, CONTRASTIVE, (0, 1)),
-    ("pictures", BATCH, OTHERS, (0,)),
-    ("positions", 256, tuple(NAMES), (0, 1, 2)),
-    ("pictures", 256, (*CONTRASTIVE, *OTHERS), (0,)),
-)
-"""The networks of the study, of which the last line was trained on a GPU. On a CPU, a step on 256 rows of pictures
-takes 3.5 times as long as one on 64."""
-SMALL: tuple[Networks, ...] = (
-    ("positions", BATCH, (*CONTRASTIVE, ("fclr", 2), ("supervised", 0)), (0,)),
-    ("pictures", BATCH, (("cresp", 0), ("cnp", 0)), (0,)),
-    ("positions", 256, (("cresp", 0),), (0,)),
-)
+POSITIONS: Networks = ("positions", BATCH, tuple(NAMES), (0, 1, 2))
+PICTURES: tuple[Networks, ...] = (("pictures", BATCH, CONTRASTIVE, (0, 1)), ("pictures", BATCH, OTHERS, (0,)))
+SNOOKER = (POSITIONS, *PICTURES)
+BATCHES: tuple[Networks, ...] = (POSITIONS, ("positions", LARGE_BATCH, tuple(NAMES), (0, 1, 2)))
+PICTURE_BATCHES: tuple[Networks, ...] = (*PICTURES, ("pictures", LARGE_BATCH, (*CONTRASTIVE, *OTHERS), (0,)))
+"""For a GPU: on a CPU, a step on 256 rows of pictures takes 3.5 times as long as one on 64."""
+SMALL = (("cresp", 0), ("metacde", 0), ("cnp", 0), ("fclr", 2), ("supervised", 0))
+"""The networks of a small study, one each."""
 Scored = Mapping[tuple[Arm, Probe], Sequence[Scores]]
 """The accuracy of each network of a cell, by cells and probes."""
 
 
 def study(small: bool, keep: Path) -> tuple[list[Row], list[Panel]]:
     """Accuracy of "do the balls overlap at x*?", linear in the embedding of 5 and of 9 looks, in batches of 64."""
-    outcomes = _outcomes([arm for arm in arms(small) if arm.batch == BATCH], small, keep)
+    outcomes = _outcomes(SNOOKER, small, keep)
     table, test = rows(outcomes), pairs(small, TEST)
     return [dict.fromkeys(table[0], "") | majority_row(test), *table], [_panel(outcomes, test)]
 
 
 def batches(small: bool, keep: Path) -> list[Row]:
-    """The accuracies of `study` for networks that were trained in batches of 64 and of 256, for equal steps."""
-    return rows(_outcomes(arms(small), small, keep))
+    """The same on positions for networks trained in batches of 64 and of 256, for equal steps."""
+    return rows(_outcomes(BATCHES, small, keep))
 
 
-def arms(small: bool) -> list[Arm]:
-    """Return the networks of the study, or some of them."""
-    return [
+def picture_batches(small: bool, keep: Path) -> list[Row]:
+    """The same on pictures."""
+    return rows(_outcomes(PICTURE_BATCHES, small, keep))
+
+
+def arms(plan: Sequence[Networks], small: bool) -> list[Arm]:
+    """Return the networks of a plan, or some of them."""
+    each = [
         Arm(name, observations, layers, batch, seed)
-        for observations, batch, networks, seeds in (SMALL if small else PLAN)
+        for observations, batch, networks, seeds in plan
         for seed in seeds
         for name, layers in networks
     ]
+    return [arm for arm in each if not small or (arm.seed == 0 and (arm.name, arm.layers) in SMALL)]
 
 
-def _outcomes(each: Sequence[Arm], small: bool, keep: Path) -> dict[Arm, Outcome]:
+def _outcomes(plan: Sequence[Networks], small: bool, keep: Path) -> dict[Arm, Outcome]:
+    each = arms(plan, small)
     return dict(zip(each, side_by_side(outcome, [(arm, small, keep) for arm in each]), strict=True))
 
 
