@@ -80,7 +80,7 @@ def _shortened(number: str) -> float:
 def _listed(value: Any) -> str:
     """Return JSON with one row in each line."""
     if not isinstance(value, list):
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False, default=str)  # an option may be a path
     return "[\n" + ",\n".join(json.dumps(row, ensure_ascii=False) for row in value) + "\n]"
 
 

@@ -151,6 +151,7 @@ def _row(cell: Arm, probe: Probe, runs: Sequence[Outcome], scored: Scored) -> Ro
         "of the networks": " ".join(decimal(float(run.test[place].mean())) for run in runs),
         "other pairs": float(np.mean([run.choosing[place].mean() for run in runs])),
         "loss": use.loss if use else "", "permuted": use.permuted if use else "",
+        "CPU seconds": float(sum(run.training.get("CPU seconds", 0) for run in runs)),
     }  # fmt: skip
 
 

@@ -1,0 +1,58 @@
+"""Tables of the page from stored results: a row for each kind of network, its numbers of looks beside one another."""
+
+from __future__ import annotations
+
+from experiments.cresp.processes import Observations
+from experiments.cresp.snooker import majority_row
+from experiments.cresp.snooker_networks import LOOKS, PROBES, TEST, Probe, pairs
+from experiments.stored_results import Results, Row, Table, stored, text
+
+TITLES = {Probe(LOOKS): "5 looks", Probe(9): "9 looks", PROBES["positions"][2]: "9 looks, 15,000 pairs"}
+
+
+def table(results: Results, file: str, observations: Observations, batch: int) -> list[Row]:
+    """Return a row for each kind of network, with the accuracy that each probe has, and what it is compared with."""
+    kinds: dict[tuple[str, int], dict[Probe, Row]] = {}
+    probes = {(probe.looks, probe.pairs): probe for probe in PROBES[observations]}
+    for row in results[file]:
+        if (row["observations"], row["batch"]) == (observations, batch):
+            of_kind = kinds.setdefault((row["embedding"], row["layers"]), {})
+            of_kind[probes[row["looks"], row["probe's pairs"]]] = row
+    lines = [_line(of_kind) for of_kind in kinds.values()]
+    return [{title: line[title] for title in line if any(other[title] != "" for other in lines)} for line in lines]
+
+
+def _line(of_kind: dict[Probe, Row]) -> Row:
+    first, nine = of_kind[Probe(LOOKS)], of_kind[Probe(9)]
+    paper = first["paper"]
+    line: Row = {"embedding": first["embedding"], "layers": first["layers"]}
+    line["paper (Table 3)"] = text(paper)
+    for probe, row in of_kind.items():
+        line[TITLES[probe]] = f"{text(row['ours'])} ± {text(row['±'])}" if row["±"] != "" else text(row["ours"])
+    for title in ("difference", "CReSP ahead", "attention adds", "batch adds"):
+        for probe, row in of_kind.items():
+            line[f"{title}, {TITLES[probe]}"] = _minus(row[title])
+    line["9 looks add"] = _minus(nine["to 5 looks"])
+    line |= {
+        f"the networks, {TITLES[probe]}": row["of the networks"].replace(" ", ", ") for probe, row in of_kind.items()
+    }
+    line |= {"loss": text(first["loss"], 2), "x\\* permuted": text(first["permuted"], 2)}
+    return line
+
+
+def _minus(signed: str) -> str:
+    return signed.replace("-", "−")
+
+
+def majority() -> list[Row]:
+    """Return the accuracy without x*, as the table has it."""
+    columns = stored("cresp")["snooker"].rows[0]
+    return [dict.fromkeys(columns, "") | majority_row(pairs(False, TEST))]
+
+
+TABLES: dict[str, Table] = {
+    "snooker-pictures": lambda results: table(results, "snooker", "pictures", 64),
+    "snooker-positions": lambda results: table(results, "snooker", "positions", 64),
+    "snooker-batches": lambda results: table(results, "batches", "positions", 256),
+}
+CELLS = {"snooker": majority}
