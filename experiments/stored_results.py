@@ -14,7 +14,7 @@ more files. Tests compare pages with files, and the rows of `CELLS` of the same 
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import math
 import re
@@ -92,7 +92,7 @@ def stored(name: str) -> dict[str, Stored]:
 
 def page_of(name: str) -> tuple[Mapping[str, Table], Mapping[str, Callable[[], list[Row]]]]:
     """Return `TABLES` and `CELLS` of the module `page` of an experiment; both are empty where there is none."""
-    if importlib.util.find_spec(f"experiments.{name}.page") is None:
+    if not (HERE / name / "page.py").exists():
         return {}, {}
     module = importlib.import_module(f"experiments.{name}.page")
     return getattr(module, "TABLES", {}), getattr(module, "CELLS", {})

@@ -25,12 +25,15 @@ WINNERS: tuple[tuple[Task, int], ...] = (("binary", 60), ("binary", 200), ("bina
 Cell = tuple[str, Task, int]
 
 
-def table(small: bool, draws: float, rows: Sequence[int] | None = None) -> list[Row]:
+def table(
+    small: bool, draws: float, rows: Sequence[int] | None = None, kinds: Sequence[Kind] | None = None
+) -> list[Row]:
     """The score that a classifier or a regressor prints of tables with random labels: its mean, and its intervals."""
     cells: list[Cell] = [(kind, "binary", size) for kind in KINDS for size in DRAWS]
     cells += [(kind, task, size) for task in OTHER_TASKS for kind, size in OTHERS]
     chosen = [min(DRAWS)] if small else rows or list(DRAWS)
-    return _rows(predictor_score, [cell for cell in cells if cell[2] in chosen], small, draws)
+    cells = [cell for cell in cells if cell[0] in (kinds or KINDS) and cell[2] in chosen]
+    return _rows(predictor_score, cells, small, draws)
 
 
 def winners(small: bool, draws: float, rows: Sequence[int] | None = None) -> list[Row]:
@@ -49,17 +52,21 @@ def _rows(function: Callable[..., Estimate | None], cells: list[Cell], small: bo
     return [law.row(*cell, [next(scores) for _ in range(count)]) for cell, count in zip(cells, counts, strict=True)]
 
 
+TABLES = {"table": table, "winners": winners}
+
+
 def main() -> None:
     """Run the table that the command line names."""
     run(
         "chance",
-        {"table": table, "winners": winners},
+        TABLES,
         draws={
             "type": float,
             "default": 1.0,
             "metavar": "SHARE",
             "help": f"the share of the draws that are made; at least {LEAST} each",
         },
+        kinds={"nargs": "+", "choices": list(KINDS), "help": "the kinds of tables; by default all"},
         rows={"type": int, "nargs": "+", "choices": list(DRAWS), "help": "the numbers of rows; by default all"},
     )
 

@@ -92,11 +92,11 @@ def evaluate_subsets(x: Sequences, method: str, sets: int, rng: torch.Generator)
     return exhaustive(first, second, label.view(sets, -1), size=len(ACTIVE))
 
 
-def figure2(small: bool, by: Literal["error", "loss"]) -> list[Row]:
+def figure2(small: bool, by: Literal["error", "loss"], sizes: Sequence[int] = SIZES) -> list[Row]:
     """Return one row per distribution, method and size: the recovered features of S, averaged over 100 data sets."""
     rows, start = [], time.perf_counter()
     for number in DISTRIBUTIONS:
-        for m in SIZES[:3] if small else SIZES:
+        for m in sizes[:3] if small else sizes:
             rng = torch.Generator().manual_seed(SEED + 100_000 * number + m)  # makes cells independent of one another
             parts = list(_recovered(number, m, 3 if small else REPEATS, by, rng))
             for method in SAMPLERS:

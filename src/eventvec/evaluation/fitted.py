@@ -12,6 +12,8 @@ from eventvec.sequences import Array
 
 FARTHEST = 1e15
 """The largest distance of a standardised value from its mean."""
+NUMBERS = 2**22
+"""The largest number of features of which a copy is made at once."""
 
 
 class Fitted(Protocol):
@@ -65,7 +67,9 @@ class Linear:
 
     def predict(self, x: Array) -> Array:
         """Return the predictions, as `Fitted` has them."""
-        scores = standardised(x, self.mean, self.scale, self.farthest) @ self.weights + self.offset
+        scores = np.empty((len(x), len(self.offset)))
+        for rows in blocks_of(x):
+            scores[rows] = standardised(x[rows], self.mean, self.scale, self.farthest) @ self.weights + self.offset
         return probabilities(self.task, scores if self.task == "multiclass" else scores[:, 0])
 
 
@@ -78,6 +82,12 @@ class Given:
     def predict(self, x: Array) -> Array:
         """Return the predictions, as `Fitted` has them."""
         return x if self.task == "multiclass" else x[:, 0]
+
+
+def blocks_of(x: Array) -> list[slice]:
+    """Return slices of the rows of `(n, d)` features with at most `NUMBERS` numbers each, so that copies are small."""
+    size = max(NUMBERS // max(x.shape[1], 1), 1)
+    return [slice(first, first + size) for first in range(0, len(x), size)]
 
 
 def standardised(x: Array, mean: Array, scale: Array, farthest: float = FARTHEST) -> Array:

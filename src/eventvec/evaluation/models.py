@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from eventvec.errors import ConfigError, need
-from eventvec.evaluation.fitted import Linear, Trees, standardised
+from eventvec.evaluation.fitted import Linear, Trees, blocks_of, standardised
 from eventvec.evaluation.metrics import Task
 from eventvec.sequences import Array
 from eventvec.threads import threads_of_trees
@@ -39,8 +39,6 @@ class Boosting:
 BINARY_OR_NUMERIC = Boosting(500, 0.02, 0.5, 6, 31)
 MULTICLASS = Boosting(1000, 0.02, 0.75, 12, 50)
 """The settings of `lightgbm`: those of Babaev et al. 2022 (public code) for their churn data and for their age data."""
-NUMBERS = 2**23
-"""The largest number of features of which a copy is made at once."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +82,6 @@ class Job:
     def standardised(self) -> Array:
         """`x` minus its means, divided by its standard deviations."""
         return standardised(self.x, *self.scales)
-
-
-def blocks_of(x: Array) -> list[slice]:
-    """Return slices of the rows of `(n, d)` features with at most `NUMBERS` numbers each, so that copies are small."""
-    size = max(NUMBERS // max(x.shape[1], 1), 1)
-    return [slice(first, first + size) for first in range(0, len(x), size)]
 
 
 def lightgbm(job: Job) -> Array:
