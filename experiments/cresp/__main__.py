@@ -27,7 +27,7 @@ def snooker(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
 
 
 def batches(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
-    """The same on positions for networks trained in batches of 64 and of 256."""
+    """The same on positions, in batches of 64 and of 256, without self-attention."""
     return _without(picture, snooker_study.batches, small, keep)
 
 

@@ -24,20 +24,17 @@ def table(results: Results, file: str, observations: Observations, batch: int) -
 
 def _line(of_kind: dict[Probe, Row]) -> Row:
     first, nine = of_kind[Probe(LOOKS)], of_kind[Probe(9)]
-    paper = first["paper"]
-    line: Row = {"embedding": first["embedding"], "layers": first["layers"]}
-    line["paper (Table 3)"] = text(paper)
+    line: Row = {"embedding": first["embedding"], "layers": first["layers"], "paper (Table 3)": text(first["paper"])}
     for probe, row in of_kind.items():
         line[TITLES[probe]] = f"{text(row['ours'])} ± {text(row['±'])}" if row["±"] != "" else text(row["ours"])
-    for title in ("difference", "CReSP ahead", "attention adds", "batch adds"):
-        for probe, row in of_kind.items():
-            line[f"{title}, {TITLES[probe]}"] = _minus(row[title])
+    for title in ("difference", "CReSP ahead"):
+        line |= {f"{title}, {TITLES[probe]}": _minus(row[title]) for probe, row in of_kind.items()}
     line["9 looks add"] = _minus(nine["to 5 looks"])
-    line |= {
-        f"the networks, {TITLES[probe]}": row["of the networks"].replace(" ", ", ") for probe, row in of_kind.items()
-    }
-    line |= {"loss": text(first["loss"], 2), "x\\* permuted": text(first["permuted"], 2)}
-    return line
+    line["attention adds, 9 looks"], line["256 adds, 9 looks"] = (
+        _minus(nine[f"{it} adds"]) for it in ("attention", "batch")
+    )
+    line["the networks, 9 looks"] = nine["of the networks"].replace(" ", ", ")
+    return line | {"loss": text(first["loss"], 2), "x\\* permuted": text(first["permuted"], 2)}
 
 
 def _minus(signed: str) -> str:

@@ -55,7 +55,10 @@ Networks = tuple[Observations, int, Sequence[tuple[str, int]], tuple[int, ...]]
 POSITIONS: Networks = ("positions", BATCH, tuple(NAMES), (0, 1, 2))
 PICTURES: tuple[Networks, ...] = (("pictures", BATCH, CONTRASTIVE, (0, 1)), ("pictures", BATCH, OTHERS, (0,)))
 SNOOKER = (POSITIONS, *PICTURES)
-BATCHES: tuple[Networks, ...] = (POSITIONS, ("positions", LARGE_BATCH, tuple(NAMES), (0, 1, 2)))
+WITHOUT_ATTENTION = tuple((name, layers) for name, layers in NAMES if not layers)
+BATCHES: tuple[Networks, ...] = tuple(
+    ("positions", batch, WITHOUT_ATTENTION, (0, 1, 2)) for batch in (BATCH, LARGE_BATCH)
+)
 PICTURE_BATCHES: tuple[Networks, ...] = (*PICTURES, ("pictures", LARGE_BATCH, (*CONTRASTIVE, *OTHERS), (0,)))
 """For a GPU: on a CPU, a step on 256 rows of pictures takes 3.5 times as long as one on 64."""
 SMALL = (("cresp", 0), ("metacde", 0), ("cnp", 0), ("fclr", 2), ("supervised", 0))
@@ -72,7 +75,7 @@ def study(small: bool, keep: Path) -> tuple[list[Row], list[Panel]]:
 
 
 def batches(small: bool, keep: Path) -> list[Row]:
-    """The same on positions for networks trained in batches of 64 and of 256, for equal steps."""
+    """The same on positions, in batches of 64 and of 256, for equal steps and without self-attention."""
     return rows(_outcomes(BATCHES, small, keep))
 
 
