@@ -1,8 +1,8 @@
 """Snooker: do two balls overlap at a given time? Table 3 and Figure 6b of Mathieu et al. 2021.
 
 Each method has networks without self-attention, as in the paper's table, and with two layers of it, in batches of two
-sizes, for equal numbers of steps. Each network is tested with 5 looks at each game, as in the paper's text, and with 9,
-as in its public code.
+sizes, for equal numbers of steps. Each network is tested with 5 looks at each game, as in the training, and with 9, as in
+the public code.
 """
 
 from __future__ import annotations

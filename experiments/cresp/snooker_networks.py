@@ -71,8 +71,8 @@ PROBES: Mapping[Observations, tuple[Probe, ...]] = {
     "positions": (Probe(LOOKS), Probe(9), Probe(9, 15_000, MANY)),
     "pictures": (Probe(LOOKS), Probe(9)),
 }
-"""The paper has contexts of 5. Its public code tests with 10 looks, one of which is the target, and learns from 15,000
-pairs, whose pictures would take 1.4 GB here."""
+"""The paper trains with contexts of 5. Its public code tests with 10 looks, one of which is the target, and learns from
+15,000 pairs, whose pictures would take 1.4 GB here."""
 
 
 @dataclass(frozen=True)

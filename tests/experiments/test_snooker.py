@@ -63,10 +63,9 @@ def test_nine_looks_are_nine_observations_of_one_game_and_the_target_is_another_
             assert torch.allclose(Snooker().places(game, time[None])[0], look)
 
 
-def test_networks_are_tested_as_in_the_paper_and_as_in_its_public_code() -> None:
-    paper, code = Probe(snooker_networks.LOOKS), Probe(9)
+def test_networks_are_tested_with_as_many_looks_as_in_training_and_as_in_the_public_code() -> None:
     assert snooker_networks.LOOKS == 5
-    assert all(probes[:2] == (paper, code) for probes in PROBES.values())
+    assert all(probes[:2] == (Probe(5), Probe(9)) for probes in PROBES.values())
     (many,) = PROBES["positions"][2:]
     assert (many.looks, many.pairs) == (9, 15_000)
     assert many.seed not in (snooker_networks.TRAINING, snooker_networks.TEST, snooker_networks.CHOOSING)
