@@ -22,17 +22,17 @@ def sinusoids(small: bool, picture: Path | None = None) -> list[Row]:
 
 
 def snooker(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
-    """Accuracy of "do the balls overlap at x*?", linear in the embedding of 5 or 9 looks: positions, or pictures."""
-    return _drawn(*snooker_study.study(small, keep), picture)
+    """Accuracy of "do the balls overlap at x*?", linear in the embedding of 5 or 9 looks at the balls' positions."""
+    return _without(picture, snooker_study.positions, small, keep)
 
 
-def batches(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
-    """The same on positions, in batches of 64 and of 256, without self-attention."""
-    return _without(picture, snooker_study.batches, small, keep)
+def pictures(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
+    """The same for looks at pictures of the balls."""
+    return _drawn(*snooker_study.pictures(small, keep), picture)
 
 
 def picture_batches(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
-    """The same on pictures (needs a GPU)."""
+    """The same for pictures in batches of 64 and of 256 (needs a GPU)."""
     return _without(picture, snooker_study.picture_batches, small, keep)
 
 
@@ -77,7 +77,7 @@ def _drawn(rows: list[Row], panels: list[Panel], picture: Path | None) -> list[R
 TABLES: dict[str, Experiment] = {
     "sinusoids": sinusoids,
     "snooker": snooker,
-    "batches": batches,
+    "pictures": pictures,
     "picture_batches": picture_batches,
     "heads": heads,
     "resnet": resnet,

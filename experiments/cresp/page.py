@@ -48,8 +48,8 @@ def majority() -> list[Row]:
 
 
 TABLES: dict[str, Table] = {
-    "snooker-pictures": lambda results: table(results, "snooker", "pictures", 64),
-    "snooker-positions": lambda results: table(results, "snooker", "positions", 64),
-    "snooker-batches": lambda results: table(results, "batches", "positions", 256),
+    "snooker-256": lambda results: table(results, "snooker", "positions", 256),
+    "snooker-64": lambda results: table(results, "snooker", "positions", 64),
+    "pictures": lambda results: table(results, "pictures", "pictures", 64),
 }
 CELLS = {"snooker": majority}

@@ -1,8 +1,8 @@
 """Snooker: do two balls overlap at a given time? Table 3 and Figure 6b of Mathieu et al. 2021.
 
 Each method has networks without self-attention, as in the paper's table, and with two layers of it, in batches of two
-sizes, for equal numbers of steps. Each network is tested with 5 looks at each game, as in the training, and with 9, as in
-the public code.
+sizes, for equal numbers of steps. Each network is tested with 5 looks at each game, as in the training, and with 9, as
+in the public code.
 """
 
 from __future__ import annotations
@@ -52,13 +52,12 @@ OTHERS = (("cnp", 0), ("fclr", 0), ("supervised", 0), ("supervised", 2))
 BATCH, LARGE_BATCH = 64, 256
 Networks = tuple[Observations, int, Sequence[tuple[str, int]], tuple[int, ...]]
 """What is observed, the batch size, methods and layers, and the seeds."""
-POSITIONS: Networks = ("positions", BATCH, tuple(NAMES), (0, 1, 2))
-PICTURES: tuple[Networks, ...] = (("pictures", BATCH, CONTRASTIVE, (0, 1)), ("pictures", BATCH, OTHERS, (0,)))
-SNOOKER = (POSITIONS, *PICTURES)
 WITHOUT_ATTENTION = tuple((name, layers) for name, layers in NAMES if not layers)
-BATCHES: tuple[Networks, ...] = tuple(
-    ("positions", batch, WITHOUT_ATTENTION, (0, 1, 2)) for batch in (BATCH, LARGE_BATCH)
+POSITIONS: tuple[Networks, ...] = (
+    ("positions", BATCH, tuple(NAMES), (0, 1, 2)),
+    ("positions", LARGE_BATCH, WITHOUT_ATTENTION, (0, 1, 2)),
 )
+PICTURES: tuple[Networks, ...] = (("pictures", BATCH, CONTRASTIVE, (0, 1)), ("pictures", BATCH, OTHERS, (0,)))
 PICTURE_BATCHES: tuple[Networks, ...] = (*PICTURES, ("pictures", LARGE_BATCH, (*CONTRASTIVE, *OTHERS), (0,)))
 """For a GPU: on a CPU, a step on 256 rows of pictures takes 3.5 times as long as one on 64."""
 SMALL = (("cresp", 0), ("metacde", 0), ("cnp", 0), ("fclr", 2), ("supervised", 0))
@@ -67,20 +66,20 @@ Scored = Mapping[tuple[Arm, Probe], Sequence[Scores]]
 """The accuracy of each network of a cell, by cells and probes."""
 
 
-def study(small: bool, keep: Path) -> tuple[list[Row], list[Panel]]:
-    """Accuracy of "do the balls overlap at x*?", linear in the embedding of 5 and of 9 looks, in batches of 64."""
-    outcomes = _outcomes(SNOOKER, small, keep)
-    table, test = rows(outcomes), pairs(small, TEST)
-    return [dict.fromkeys(table[0], "") | majority_row(test), *table], [_panel(outcomes, test)]
+def positions(small: bool, keep: Path) -> list[Row]:
+    """Return the accuracy of "do the balls overlap at x*?", linear in the embedding of positions at 5 and 9 times."""
+    table = rows(_outcomes(POSITIONS, small, keep))
+    return [dict.fromkeys(table[0], "") | majority_row(pairs(small, TEST)), *table]
 
 
-def batches(small: bool, keep: Path) -> list[Row]:
-    """The same on positions, in batches of 64 and of 256, for equal steps and without self-attention."""
-    return rows(_outcomes(BATCHES, small, keep))
+def pictures(small: bool, keep: Path) -> tuple[list[Row], list[Panel]]:
+    """Return the same for pictures, in batches of 64, and Figure 6b."""
+    outcomes = _outcomes(PICTURES, small, keep)
+    return rows(outcomes), [_panel(outcomes, pairs(small, TEST))]
 
 
 def picture_batches(small: bool, keep: Path) -> list[Row]:
-    """The same on pictures."""
+    """Return the same for pictures in batches of 64 and of 256, for equal steps."""
     return rows(_outcomes(PICTURE_BATCHES, small, keep))
 
 

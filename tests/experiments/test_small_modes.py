@@ -24,7 +24,7 @@ TABLES = {
         *("negatives", "curves"),
     ),
     "cresp": (
-        *("batches", "heads", "metacde", "physionet", "picture_batches", "resnet", "sinusoids", "snooker", "solids"),
+        *("heads", "metacde", "physionet", "picture_batches", "pictures", "resnet", "sinusoids", "snooker", "solids"),
     ),
     "expclr": ("choose", "rates", "hapt", "cause", "features", "labels", "only_labels", "electric_devices", "icu"),
     "influence": ("retrained",),
@@ -48,7 +48,7 @@ COMMAND_LINE = (("coles", "figure3"), ("order", "population"))
 """Tables that run in processes of their own, as all do by the same `command_line`; the others run in this process."""
 WITHOUT_DATA = {
     ("chance", "table"), ("chance", "winners"),
-    ("cresp", "batches"), ("cresp", "heads"), ("cresp", "metacde"), ("cresp", "picture_batches"), ("cresp", "resnet"),
+    ("cresp", "heads"), ("cresp", "metacde"), ("cresp", "picture_batches"), ("cresp", "pictures"), ("cresp", "resnet"),
     ("cresp", "sinusoids"), ("cresp", "snooker"), ("cresp", "solids"), ("influence", "retrained"),
     ("main_job", "flights"),
     ("order", "figure2"), ("order", "figure2_loss"), ("order", "population"), ("order", "pairs"),
