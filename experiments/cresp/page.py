@@ -29,6 +29,7 @@ def _line(of_kind: dict[Probe, Row]) -> Row:
         line[TITLES[probe]] = f"{text(row['ours'])} ± {text(row['±'])}" if row["±"] != "" else text(row["ours"])
     for title in ("difference", "CReSP ahead"):
         line |= {f"{title}, {TITLES[probe]}": _minus(row[title]) for probe, row in of_kind.items()}
+    line["MetaCDE ahead, 9 looks"] = _minus(nine["MetaCDE ahead"])
     line["9 looks add"] = _minus(nine["to 5 looks"])
     line["attention adds, 9 looks"], line["256 adds, 9 looks"] = (
         _minus(nine[f"{it} adds"]) for it in ("attention", "batch")

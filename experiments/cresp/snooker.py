@@ -118,7 +118,7 @@ def rows(outcomes: Mapping[Arm, Outcome]) -> list[Row]:
     """Return a row for each method, number of layers, batch size and probe, with differences to other rows.
 
     All intervals hold the sampling of the test pairs and the spread between networks, see `Paired`; one network has
-    none. CReSP is compared with as many layers, with MetaCDE at none.
+    none. CReSP and MetaCDE are compared with as many layers, so MetaCDE only with those that have none.
     """
     runs = by_cell(outcomes)
     scored = scores(runs)
@@ -147,6 +147,7 @@ def _row(cell: Arm, probe: Probe, runs: Sequence[Outcome], scored: Scored) -> Ro
         "paper": paper[0] if paper else "", "ours": ours.mean, "±": interval,
         "difference": signed(ours.mean - paper[0], math.hypot(float(interval or math.nan), paper[1])) if paper else "",
         "CReSP ahead": ahead(replace(cell, name="cresp"), cell),
+        "MetaCDE ahead": ahead(replace(cell, name="metacde"), cell),
         "attention adds": ahead(cell, replace(cell, layers=0)),
         "batch adds": ahead(cell, replace(cell, batch=BATCH)),
         "to 5 looks": lead((cell, probe), (cell, Probe(LOOKS)), scored),

@@ -227,6 +227,7 @@ def test_rows_have_the_means_of_networks_and_their_differences() -> None:
     assert found["targeted CReSP", 0, 256]["batch adds"].startswith("+.030 ± ")
     assert plain["CReSP ahead"] == plain["attention adds"] == plain["batch adds"] == attentive["batch adds"] == ""
     assert found["MetaCDE", 0, 64]["±"] == ""
+    assert found["FCLR", 0, 64]["MetaCDE ahead"] == "+.000"
     assert found["MetaCDE", 0, 64]["CReSP ahead"] == "+.100"  # one network says nothing of others
 
 
