@@ -9,7 +9,8 @@ mode to that file, which `make slow` runs again. A page says where a table stand
 
 and `python -m experiments.stored_results` writes the tables between these lines. A table has the rows of the file of
 its name, or those that the function of its name in `TABLES` of `experiments/NAME/page.py` returns, which reads one or
-more files. Tests compare pages with files, and the rows of `CELLS` of the same module, computed anew, with the stored.
+more files. `PICTURES` has functions that draw a file of the page in SVG. Tests compare pages with files, and the rows
+of `CELLS` of the same module, computed anew, with the stored.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 Row = dict[str, Any]
 Results = Mapping[str, Sequence[Row]]
@@ -40,7 +41,8 @@ class Stored:
 
     Args:
         command: The command.
-        about: The commit, the date, the machine and the like.
+        about: The commit, the date, the machine and the like. A `note` says how rows came here that the command did
+            not store, such as those of a run before there were stored results.
         rows: The rows.
         small: The rows of the small mode; None if they were not stored.
     """
@@ -49,6 +51,20 @@ class Stored:
     about: Row
     rows: Sequence[Row]
     small: Sequence[Row] | None = None
+
+
+class Page(NamedTuple):
+    """What a module `page` says.
+
+    Args:
+        tables: Functions that return the rows of a table of the page from the stored results.
+        cells: Functions that compute some rows of a stored file anew.
+        pictures: Functions that return a picture in SVG from the stored results, by the names of the files.
+    """
+
+    tables: Mapping[str, Table] = {}
+    cells: Mapping[str, Callable[[], list[Row]]] = {}
+    pictures: Mapping[str, Callable[[Results], str]] = {}
 
 
 def store(name: str, file: str, command: str, about: Row, rows: Sequence[Row], small: bool) -> Path:
@@ -90,17 +106,17 @@ def stored(name: str) -> dict[str, Stored]:
     return {path.stem: Stored(**json.loads(path.read_text())) for path in paths}
 
 
-def page_of(name: str) -> tuple[Mapping[str, Table], Mapping[str, Callable[[], list[Row]]]]:
-    """Return `TABLES` and `CELLS` of the module `page` of an experiment; both are empty where there is none."""
+def page_of(name: str) -> Page:
+    """Return what the module `page` of an experiment says, if there is one."""
     if not (HERE / name / "page.py").exists():
-        return {}, {}
+        return Page()
     module = importlib.import_module(f"experiments.{name}.page")
-    return getattr(module, "TABLES", {}), getattr(module, "CELLS", {})
+    return Page(*(getattr(module, title.upper(), {}) for title in Page._fields))
 
 
 def rendered(name: str) -> str:
     """Return the page of an experiment, with its tables as the stored results have them."""
-    results, (tables, _) = stored(name), page_of(name)
+    results, tables = stored(name), page_of(name).tables
 
     class Read(dict[str, Sequence[Row]]):
         """The stored rows, which notes what is read."""
@@ -120,9 +136,9 @@ def rendered(name: str) -> str:
 
 def _about(result: Stored) -> str:
     about = result.about
-    parts = [about[key] for key in ("machine", "date") if about.get(key)]
-    seconds = f", {about['CPU seconds']:,} CPU seconds" if about.get("CPU seconds") else ""
-    return f"`{result.command}`, commit {about['commit']}, {', '.join(parts)}{seconds}."
+    seconds = f"{about['CPU seconds']:,} CPU seconds" if about.get("CPU seconds") else None
+    parts = [about.get("machine"), about.get("date"), seconds, about.get("note")]
+    return f"`{result.command}`, commit {', '.join(filter(None, [about['commit'], *parts]))}."
 
 
 def markdown(rows: Sequence[Row]) -> list[str]:
@@ -177,16 +193,23 @@ def differences(rows: Sequence[Row], others: Sequence[Row], tolerance: float) ->
     return lines
 
 
+def pictures(name: str) -> dict[str, str]:
+    """Return the pictures of a page in SVG, by the names of their files."""
+    rows = {file: result.rows for file, result in stored(name).items()}
+    return {file: draw(rows) for file, draw in page_of(name).pictures.items()}
+
+
 def names() -> list[str]:
     """Return the experiments with stored results."""
     return sorted(path.parent.name for path in HERE.glob("*/results"))
 
 
 def main() -> None:
-    """Write the tables of the pages of the experiments that are named, or of all."""
+    """Write the tables and pictures of the pages of the experiments that are named, or of all."""
     for name in sys.argv[1:] or names():
-        page = rendered(name)
-        (HERE / name / "README.md").write_text(page)
+        (HERE / name / "README.md").write_text(rendered(name))
+        for file, picture in pictures(name).items():
+            (HERE / name / file).write_text(picture)
 
 
 if __name__ == "__main__":

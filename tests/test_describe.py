@@ -181,28 +181,28 @@ def test_the_most_telling_sentences_come_first() -> None:
         ([0, 1, 2, 3, 4, 20], "aaaaaa", "There is a long silence midway."),
         ([0, 1, 2, 3, 6], "aaaaa", "There is a long silence towards the end."),
         ([*range(10), 12], "a" * 11, "There is a long silence towards the end."),
-        ([*range(12)], "abac" * 3, "After the shop a, b usually comes next."),
+        ([*range(12)], "abacabacabcd", "After the shop a, b usually comes next."),
         ([*range(16), 21], "a" * 17, "There is a long silence towards the end."),
         ([*range(6), *range(15, 31)], "a" * 22, "There is a long silence midway."),
         ([*range(16), *range(25, 31)], "a" * 22, "There is a long silence towards the end."),
-        ([0, 1, 2, 3, 4, 6], "aaaaaa", "The events come at steady intervals."),
+        ([0, 10, 20, 30, 40, 59], "aaaaaa", "The events come at steady intervals."),
         ([0, 1, 2, 3, 13], "aaaaa", "The intervals between events vary widely."),
         ([0, 1, 2, 3, 5, 7, 9], "aaaaaaa", "The intervals between events become longer."),
         ([0, 2, 4, 6, 7, 8, 9], "aaaaaaa", "The intervals between events become shorter."),
         ([*range(11)], "aaaaaaaaaaa", "There is no long silence."),
         ([0, 0, 3, 6, 8, 9, 9, 9, 9, 9], "aaaaaaaaaa", "Few events are midway."),
-        ([0, 0, 0, 3, 3, 3, 3, 6, 8, 9], "aaaaaaaaaa", "The events are spread evenly over the whole time."),
-        ([0, 0, 3, 3, 6, 6], "aaaaaa", "The events are spread evenly over the whole time."),
+        ([0, 1, 3, 4, 5, 6, 7, 9, 11, 12], "aaaaaaaaaa", "The events are spread evenly over the whole time."),
+        ([*range(6)], "aaaaaa", "The events are spread evenly over the whole time."),
         ([0, 3, 3, 4], "aaaa", "Events become more frequent over time."),
         ([0, 0, 2, 2, 4, 4, 6, 6, 8, 10], "aaaaaaaaaa", "The events do not cluster."),
-        ([0, 1, 2, 3], "abbc", "Most events are towards the end."),
-        ([0, 1, 2, 3, 4], "aaaab", "Almost all events have the shop a or b."),
-        ([0, 1, 2, 3], "aaab", "Almost all events have the shop a or b."),
+        ([0, 1, 2, 3, 3], "abbcc", "Most events are towards the end."),
+        ([0, 1, 2, 3, 4], "aaaab", "All events have the shop a or b."),
+        ([0, 1, 2, 3], "aaab", "All events have the shop a or b."),
         ([*range(10)], "aaaaaaabbc", "Almost all events have the shop a or b."),
         ([0, 1, 2, 3, 4, 5, 6], "aaabbcd", "The shop a is the most frequent, without a majority."),
         ([*range(8)], "abcdefgh", "No shop dominates."),
-        ([*range(12)], "abcdaaaaaaaa", "The shop varies a lot."),
-        ([*range(20)], "ab" * 10, "The shop varies little."),
+        ([*range(12)], "abcdaaaaabbb", "The shop varies a lot."),
+        ([*range(20)], "ab" * 10, "The shop has few different values."),
         ([*range(5)], "abcde", "The shop becomes more varied over time."),
         ([0, 1, 2, 8], "abcd", "The shop becomes less varied over time."),
         ([*range(13)], "abcdefaaaagha", "New values of the shop still appear towards the end."),
@@ -212,7 +212,7 @@ def test_the_most_telling_sentences_come_first() -> None:
         ([*range(7)], "aaabbba", "The shop a mostly comes before b."),
         ([0, 0, 3], "aaa", "The shop a comes mainly early on."),
         ([*range(6)], "aaaaaa", "The shop a is present throughout the whole time."),
-        ([0, 1, 2, 4, 5], "aaaaa", "The shop a comes at regular intervals."),
+        ([0, 10, 20, 39, 49], "aaaaa", "The shop a comes at regular intervals."),
         ([0, 1, 1, 1, 5, 10], "aaaaaa", "The shop a comes in a tight cluster early on."),
         ([0, 0, 1, 1, 2, 2, 3, 3, 4, 5], "ababababab", "The shop a tends to come at the same time as b."),
         ([0, 1, 2, 3, 8, 8, 9, 9], "aaabbbba", "The shop a gives way to b."),
@@ -262,7 +262,7 @@ def test_columns_may_be_called_like_anything() -> None:
     table = ev.describe(ev.read(events, key="id", time="t", numeric=names, categorical=[]), most=1_000)
     of_last = table.filter(pl.col("id") == 39)["sentence"].to_list()
     for name in names:
-        assert f"Almost all events have a high {name}." in of_last
+        assert f"All events have a high {name}." in of_last
         assert f"On average, the {name} is higher than in nine of ten histories." in of_last
 
 

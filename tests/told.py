@@ -12,8 +12,6 @@ from itertools import pairwise
 
 import numpy as np
 
-WORDS = {"Almost all": (0.9, 1.1), "Most": (0.5, 0.9), "Many": (0.25, 0.5), "Some": (0.1, 0.25)}
-
 
 @dataclass
 class Told:
@@ -55,9 +53,13 @@ class Told:
         """Return the numbers with a code, or all without one; none unless this table tells them so."""
         if bool(code) != self.apart:
             return []
-        pairs = zip(self.codes, self.numbers, strict=True)
-        values = present([value for each, value in pairs if not code or each == code])
+        values = present([value for _, value in self.dated_with(code)])
         return [] if code and len(values) < 3 else values
+
+    def dated_with(self, code: str) -> list[tuple[dt.datetime, float]]:
+        """Return the times and numbers of the events with a code, or of all without one."""
+        events = zip(self.times, self.codes, self.numbers, strict=True)
+        return [(time, value) for time, each, value in events if not code or each == code]
 
     @property
     def span(self) -> dt.timedelta:
@@ -66,6 +68,11 @@ class Told:
     @property
     def gaps(self) -> list[dt.timedelta]:
         return [b - a for a, b in pairwise(self.times)]
+
+    @property
+    def parts(self) -> list[int]:
+        """The number of events in each third."""
+        return [sum(self.third(time) == part for time in self.times) for part in range(3)]
 
     def later(self, time: dt.datetime) -> bool:
         return 2 * (time - self.times[0]) >= self.span
@@ -78,9 +85,11 @@ class Told:
         return next(k for k in (2, 1, 0) if 3 * (time - self.times[0]) >= k * self.span)
 
 
-def within(word: str, share: float) -> bool:
-    low, high = WORDS[word]
-    return low <= share < high
+def within(word: str, k: int, n: int) -> bool:
+    """Return whether a word is the one for `k` of `n` events."""
+    if 2 * k > n:
+        return word == ("All" if k == n else "Almost all" if 10 * k >= 9 * n else "Most")
+    return word == ("Many" if 4 * k >= n and k >= 3 else "Some" if 10 * k >= n and k >= 2 else "nothing")
 
 
 def band(text: str, number: int) -> bool:

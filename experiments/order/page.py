@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from experiments.order import synthetic
-from experiments.order.picture import NAMES
+from experiments.order import picture, synthetic
+from experiments.order.reference import SIZES
 from experiments.stored_results import Results, Row, text
 
 
@@ -16,7 +16,7 @@ def figure2(results: Results, distribution: int) -> list[Row]:
     rows: dict[int, Row] = {}
     for row in results["figure2"]:
         if row["distribution"] == distribution:
-            name = f"D{distribution} {NAMES[row['method']]}"
+            name = f"D{distribution} {picture.NAMES[row['method']]}"
             line = rows.setdefault(row["m"], {"pairs": row["m"]})
             line[f"{name} ours"] = f"{row['recovered']:.2f} ({_share(row['all'])})"
             line[f"{name} known"] = f"{row['recovered known']:.2f} ({_share(row['all known'])})"
@@ -27,7 +27,7 @@ def figure2_loss(results: Results) -> list[Row]:
     """Return the mean number of recovered features with selection by cross-entropy, above the known one."""
     rows: dict[str, Row] = {}
     for row in results["figure2_loss"]:
-        name = f"D{row['distribution']} {NAMES[row['method']]}"
+        name = f"D{row['distribution']} {picture.NAMES[row['method']]}"
         for title, column in ((name, "recovered"), (f"{name}, known", "recovered known")):
             rows.setdefault(title, {"": title})[text(row["m"])] = f"{row[column]:.2f}"
     return [*rows.values()]
@@ -49,10 +49,11 @@ def population(results: Results) -> list[Row]:
     """Return the errors on many pairs and exactly, and the pairs that are enough by the bound and in Figure 2."""
     return [
         {
-            "": f"D{row['distribution']} {NAMES[row['method']]}", "S": text(row["S"], 4),
-            "exact": text(row["S exact"], 4), "known": text(row["S known"]), "best other": text(row["best other"], 4),
-            "exact ": text(row["best other exact"], 4), "its features": row["its features"],
-            "exact  ": row["its features exact"], "known ": text(row["best other known"], 4),
+            "": f"D{row['distribution']} {picture.NAMES[row['method']]}", "S": text(row["S"], 4),
+            "S, exact": text(row["S exact"], 4), "S, known": text(row["S known"]),
+            "best other": text(row["best other"], 4), "its features": row["its features"],
+            "best other, exact": text(row["best other exact"], 4), "its features, exact": row["its features exact"],
+            "best other, known": text(row["best other known"], 4),
             "gap ε0": text(row["gap"], 4), "pairs by the bound": row["bound"], "pairs in Figure 2": row["enough"],
         }
         for row in results["population"]
@@ -68,7 +69,9 @@ TABLES = {
 }
 
 CELLS = {
-    "figure2": lambda: synthetic.figure2(False, "error", synthetic.SIZES[:6]),
-    "figure2_loss": lambda: synthetic.figure2(False, "loss", synthetic.SIZES[:3]),
+    "figure2": lambda: synthetic.figure2(False, "error", SIZES[:4]),
+    "figure2_loss": lambda: synthetic.figure2(False, "loss", SIZES[:3]),
     "population": lambda: synthetic.population(False),
 }
+
+PICTURES = {"figure2.svg": lambda results: picture.figure2(results["figure2"])}

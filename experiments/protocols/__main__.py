@@ -211,12 +211,15 @@ def _by_length(problem: Problem, predicted: Array, counts: Array) -> Scores:
     return Scores((total,), (sums / weights)[:, None], same_test=True)
 
 
+TABLES = {"table": table}
+
+
 def main() -> None:
     """Run the table that the command line names."""
     folder = {"type": Path, "default": Path("protocol-runs"), "help": "the folder of predictions; a killed run resumes"}
     run(
         "protocols",
-        {"table": table},
+        TABLES,
         keep=folder,
         only={"nargs": "+", "choices": list(PROBLEMS), "help": "protocols to run"},
     )

@@ -37,9 +37,12 @@ def _rows(problem: Problem, small: bool) -> Iterator[Row]:
     yield {"set": problem.name, "question": f"mean difference to the {BAG}", "relevant": None, **beyond}
 
 
+TABLES = {"human": human}
+
+
 def main() -> None:
     """Run the table that the command line names."""
-    run("words", {"human": human}, only={"nargs": "+", "choices": list(PROBLEMS), "help": "sets to search"})
+    run("words", TABLES, only={"nargs": "+", "choices": list(PROBLEMS), "help": "sets to search"})
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from experiments.stored_results import HERE, differences, markdown, names, page_of, rendered, store, stored
+from experiments.stored_results import HERE, differences, markdown, names, page_of, pictures, rendered, store, stored
 from tests.experiments.test_small_modes import WITHOUT_DATA
 
 TOLERANCE = 0.002
@@ -18,13 +18,15 @@ TOLERANCE = 0.002
 TRAINED = 0.05
 """The largest difference between CPUs of the small modes, in which few steps of networks are trained."""
 RESULTS = [(name, file) for name in names() for file in stored(name)]
-CELLS = [(name, file) for name in names() for file in page_of(name)[1]]
+CELLS = [(name, file) for name in names() for file in page_of(name).cells]
 
 
 @pytest.mark.parametrize("name", names())
 def test_the_tables_of_a_page_are_those_of_the_stored_results(name: str) -> None:
     page = (HERE / name / "README.md").read_text()
     assert rendered(name) == page, f"run: python -m experiments.stored_results {name}"
+    for file, picture in pictures(name).items():
+        assert (HERE / name / file).read_text() == picture
 
 
 @pytest.mark.parametrize(("name", "file"), RESULTS)
@@ -44,7 +46,7 @@ def test_a_stored_result_names_a_command_that_there_is_and_its_commit(name: str,
 
 @pytest.mark.parametrize(("name", "file"), CELLS)
 def test_cells_computed_anew_are_the_stored_ones(name: str, file: str) -> None:
-    rows = page_of(name)[1][file]()
+    rows = page_of(name).cells[file]()
     assert rows
     assert not differences(rows, stored(name)[file].rows, TOLERANCE)
 
@@ -85,15 +87,16 @@ def test_what_a_command_prints_is_stored_with_its_small_mode(tmp_path: Path, mon
     monkeypatch.setattr("experiments.stored_results.HERE", tmp_path)
     (tmp_path / "x").mkdir()
     rows = [{"a": 1 / 3, "b": "yes", "c": None}, {"a": float("nan"), "b": "no", "c": 12000}]
-    store("x", "t", "python -m experiments.x t", {"commit": "abc", "small": False}, rows, small=False)
+    about = {"commit": "abc", "note": "taken from the page"}
+    store("x", "t", "python -m experiments.x t", about | {"small": False}, rows, small=False)
     store("x", "t", "python -m experiments.x t", {"commit": "def"}, rows[:1], small=True)
     result = stored("x")["t"]
-    assert result.about == {"commit": "abc"}
+    assert result.about == about
     assert len(result.rows) == 2
     assert result.small == [{"a": 0.33333333, "b": "yes", "c": None}]
     (tmp_path / "x" / "README.md").write_text("Text.\n\n<!-- table t -->\n<!-- end -->\n\nMore.\n")
     page = rendered("x")
     assert page.splitlines()[2:6] == ["<!-- table t -->", *markdown(result.rows)[:3]]
-    assert "`python -m experiments.x t`, commit abc" in page
+    assert "`python -m experiments.x t`, commit abc, taken from the page." in page
     (tmp_path / "x" / "README.md").write_text(page)
     assert rendered("x") == page

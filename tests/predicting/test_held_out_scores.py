@@ -127,7 +127,7 @@ def test_the_rate_of_a_time_does_not_count_in_a_panel_too_small_to_look_ahead() 
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "numeric"])
-def test_at_each_time_of_a_panel_predictions_have_the_same_mean(task: str) -> None:
+def test_at_each_time_of_a_panel_the_predictions_of_a_part_have_the_same_mean(task: str) -> None:
     """Predictions that are the rate of the time, and nothing else, are worth no more than a constant."""
     rng, times = np.random.default_rng(0), np.arange(1000) % 5
     y = (rng.random(1000) < np.array([0.1, 0.9, 0.3, 0.7, 0.5])[times]).astype(int)

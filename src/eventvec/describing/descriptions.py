@@ -51,7 +51,7 @@ def describe(
         >>> data = ev.read(events, key="card", time="day", categorical=["mcc"], fitting=rare)
         >>> table = ev.describe(data, names={"mcc": "shop", "5411": "grocery", "4111": "bus"}, most=2)
         >>> table.filter(pl.col("card") == 1)["sentence"].to_list()
-        ['There are 3 to 5 events.', 'Almost all events have the shop grocery.']
+        ['There are 3 to 5 events.', 'All events have the shop grocery.']
     """
     at_least("most", most, 1)
     histories = Histories.of(data, names)

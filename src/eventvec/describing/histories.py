@@ -17,8 +17,8 @@ from eventvec.sequences import Array
 
 AS_WRITTEN: Mapping[str, str] = MappingProxyType({})
 """The words with which names of columns and codes stand as they are."""
-WITHOUT_WORDS = ("(missing)", "(unknown)")
-"""What stands for codes that are no value; sentences leave them out."""
+WITHOUT_WORDS = (_, UNKNOWN) = ("(missing)", "(unknown)")
+"""What stands for a missing code, and for codes that the schema does not have; no sentence names them."""
 FEWEST_HISTORIES = 20
 """The smallest number of histories with which one is compared."""
 
@@ -104,12 +104,23 @@ class Histories:
         return self.events.filter(known).with_columns(value=column)
 
     def counts(self, name: str) -> pl.DataFrame:
-        """Return a row per history and code: `row`, `value`, `k` events, `rank` (0: most frequent), `n` and `span`."""
+        """Return a row per history and code: `row`, `value`, `k` events, `rank` (0: most frequent), `n` and `span`.
+
+        `known` is the number of the history's events with one of the codes, and `unknown` of those with another one.
+        """
         counts = self.values(name).group_by("row", "value").agg(k=pl.len().cast(pl.Int64))
         counts = counts.sort("row", "k", "value", descending=[False, True, False])
-        return counts.with_columns(rank=pl.int_range(pl.len()).over("row")).join(
-            self.rows, on="row", maintain_order="left"
-        )
+        other = self.events.filter(pl.col(f"event: {name}") == UNKNOWN).group_by("row")
+        counts = counts.with_columns(rank=pl.int_range(pl.len()).over("row"), known=pl.col("k").sum().over("row"))
+        counts = counts.join(self.rows, on="row", maintain_order="left")
+        counts = counts.join(other.agg(unknown=pl.len().cast(pl.Int64)), on="row", how="left", maintain_order="left")
+        return counts.with_columns(pl.col("unknown").fill_null(0))
+
+    def settled(self, name: str) -> pl.DataFrame:
+        """Return the events, with a code as `value` if all events of the history at the time have it, else null."""
+        column = pl.col(f"event: {name}")
+        alone = (column.n_unique().over("row", "time") == 1) & ~column.is_in(WITHOUT_WORDS)
+        return self.events.with_columns(value=pl.when(alone).then(column))
 
     def frequent_codes(self, name: str) -> pl.DataFrame:
         """Return the rows of `counts` of the ten most frequent codes of a history, with at least three events each."""
@@ -124,13 +135,13 @@ class Histories:
         return events.join(self.frequent_codes(name), on=["row", "value"], maintain_order="left")
 
     def measured(self, name: str) -> pl.DataFrame:
-        """Return the events with a number, as `row`, `value` and `code`, the code with which numbers are compared.
+        """Return the events with a number: `row`, `time`, `value`, and `code`, that with which numbers are compared.
 
         In a table of (parameter, value), a history has at least three numbers with a code. Elsewhere codes are empty.
         """
         if (codes := self.parameters) is None:
-            return self.values(name).select("row", "value", code=pl.lit("", pl.Enum([""])))
-        events = self.values(name).select("row", "value", code=f"event: {codes}")
+            return self.values(name).select("row", "time", "value", code=pl.lit("", pl.Enum([""])))
+        events = self.values(name).select("row", "time", "value", code=f"event: {codes}")
         enough = pl.len().over("row", "code") >= OFTEN
         return events.filter(~pl.col("code").is_in(WITHOUT_WORDS)).filter(enough)
 

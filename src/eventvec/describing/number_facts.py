@@ -14,17 +14,22 @@ from eventvec.describing.wording import of_numbers, said, share_word
 
 @of_numbers
 def levels(h: Histories, name: str) -> pl.DataFrame:
-    """Whether most of at least two numbers are above three quarters of all numbers, or below three quarters."""
-    numbers = h.compared(name)
+    """Whether most events have a number that is above three quarters of all numbers, or below three quarters.
+
+    There are at least two numbers. An event without the number is neither.
+    """
+    numbers, events = h.compared(name), h.rows.select("row", "n", code=pl.lit("", pl.Enum([""])))
+    if (codes := h.parameters) is not None:
+        events = h.counts(codes).select("row", n="k", code="value")
     counted = numbers.group_by("row", "code").agg(
-        n=pl.len(), low=(pl.col("value") < pl.col("low")).sum(), high=(pl.col("value") > pl.col("high")).sum()
-    ).filter(pl.col("n") >= 2)  # fmt: skip
+        k=pl.len(), low=(pl.col("value") < pl.col("low")).sum(), high=(pl.col("value") > pl.col("high")).sum()
+    ).filter(pl.col("k") >= 2).join(events, on=["row", "code"])  # fmt: skip
     return pl.concat(
         said(
-            counted.filter(2 * pl.col(level) >= pl.col("n")),
+            counted.filter(2 * pl.col(level) > pl.col("n")),
             pl.format(
                 f"{{}} events{{}} have a {level} {{}}.",
-                share_word(pl.col(level) / pl.col("n")), _with_code(h), pl.lit(h.word(name)),
+                share_word(pl.col(level), pl.col("n")), _with_code(h), pl.lit(h.word(name)),
             ),
         )
         for level in ("low", "high")
@@ -50,16 +55,16 @@ def averages(h: Histories, name: str) -> pl.DataFrame:
 def trends(h: Histories, name: str) -> pl.DataFrame:
     """Whether a number's mean over the later half of its events is higher or lower by .8 of its standard deviation.
 
-    There are at least six numbers.
+    An event is in the later half if more events with the number are before its time than after it, and in the earlier
+    half the other way round. Each half has at least three.
     """
-    of = ["row", "code"]
-    present = h.measured(name).with_columns(
-        half=2 * pl.int_range(pl.len()).over(of) >= pl.len().over(of), k=pl.len().over(of)
-    ).filter(pl.col("k") >= 6)  # fmt: skip
-    halves = present.group_by(of).agg(
-        step=pl.col("value").filter("half").mean() - pl.col("value").filter(~pl.col("half")).mean(),
-        spread=pl.col("value").std(ddof=0),
-    ).filter(pl.col("spread") > 0)  # fmt: skip
+    of, value = ["row", "code"], pl.col("value")
+    middle = 2 * pl.col("time").rank("average").over(of) - (pl.len().over(of) + 1)
+    halves = h.measured(name).with_columns(later=middle > 0, earlier=middle < 0).group_by(of).agg(
+        pl.col("later", "earlier").sum(),
+        step=value.filter("later").mean() - value.filter("earlier").mean(),
+        spread=value.std(ddof=0),
+    ).filter((pl.col("later") >= 3) & (pl.col("earlier") >= 3) & (pl.col("spread") > 0))  # fmt: skip
     rises, falls = pl.col("step") >= 0.8 * pl.col("spread"), pl.col("step") <= -0.8 * pl.col("spread")
     word = pl.lit(h.word(name))
     return pl.concat(

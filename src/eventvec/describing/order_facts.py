@@ -17,8 +17,9 @@ from eventvec.describing.wording import PARTS, ahead, burst_size, of_codes, said
 def follows(h: Histories, name: str) -> pl.DataFrame:
     """Which code usually comes directly after another, at least twice as often as it does anywhere.
 
-    After at least three of the times of the first one, and half of them but for the last time of the history, the next
-    distinct time has an event with the second one. This share is at least twice that of all times with such an event.
+    After at least three of the times of the first one, and more than half of them but for the last time of the history,
+    the next distinct time has an event with the second one. This share is at least twice that of all times with such an
+    event.
     """
     new = (pl.col("row").diff() != 0) | (pl.col("time").diff() != 0)
     moments = h.events.select("row", "time", moment=new.fill_null(True).cum_sum().cast(pl.Int64)).unique(
@@ -31,7 +32,7 @@ def follows(h: Histories, name: str) -> pl.DataFrame:
     before = before.with_columns(times=pl.len().over("row", "before").cast(pl.Int64))
     pairs = (
         before.join(known, on=["row", "moment"]).group_by("row", "before", "times", "value", "k", "n").len("pairs")
-        .filter((pl.col("pairs") >= 3) & (2 * pl.col("pairs") >= pl.col("times")))
+        .filter((pl.col("pairs") >= 3) & (2 * pl.col("pairs") > pl.col("times")))
         .filter(pl.col("pairs") * pl.col("n") >= 2 * pl.col("times") * pl.col("k"))
     )  # fmt: skip
     word = pl.lit(h.word(name))
@@ -42,27 +43,23 @@ def follows(h: Histories, name: str) -> pl.DataFrame:
 
 @of_codes
 def repeats(h: Histories, name: str) -> pl.DataFrame:
-    """Whether codes mostly change or stay the same from one time to the next.
+    """Whether codes mostly change or stay the same from one event to the next.
 
-    They change if at most a quarter of at least four steps, from one distinct time with a code to the next, has a code
-    at both; they stay the same if at least three quarters have one.
+    They change if three quarters of at least four steps are from a code to another, and stay the same if three quarters
+    are from a code to itself. A step from or to a missing code, or between events at one time with several codes, is
+    neither.
     """
-    new = (pl.col("row").diff() != 0) | (pl.col("time").diff() != 0)
-    known = h.values(name).select("row", "value", moment=new.fill_null(True).cum_sum())
-    before = known.select("row", "value", pl.col("moment") + 1).unique()
-    again = known.join(before, on=["row", "value", "moment"], how="semi").group_by("row").agg(
-        again=pl.col("moment").n_unique()
-    )  # fmt: skip
-    steps = known.group_by("row").agg(steps=pl.col("moment").last() - pl.col("moment").first())
-    steps = (
-        steps.filter(pl.col("steps") >= 4).join(again, on="row", how="left").with_columns(pl.col("again").fill_null(0))
-    )
-    seldom, often = 4 * pl.col("again") <= pl.col("steps"), 4 * pl.col("again") >= 3 * pl.col("steps")
+    steps = h.settled(name).select("row", "value", before=pl.col("value").shift(1).over("row")).group_by("row").agg(
+        steps=pl.len().cast(pl.Int64) - 1,
+        same=(pl.col("value") == pl.col("before")).sum(), new=(pl.col("value") != pl.col("before")).sum(),
+    ).filter(pl.col("steps") >= 4)  # fmt: skip
+    words = {"new": "changes", "same": "stays the same"}
     return pl.concat(
-        [
-            said(steps.filter(seldom), pl.lit(f"The {h.word(name)} mostly changes from one event to the next.")),
-            said(steps.filter(often), pl.lit(f"The {h.word(name)} mostly stays the same from one event to the next.")),
-        ]
+        said(
+            steps.filter(4 * pl.col(step) >= 3 * pl.col("steps")),
+            pl.lit(f"The {h.word(name)} mostly {does} from one event to the next."),
+        )
+        for step, does in words.items()
     )
 
 
@@ -112,10 +109,10 @@ def placed(h: Histories, name: str) -> pl.DataFrame:
 
 @of_codes
 def regular(h: Histories, name: str) -> pl.DataFrame:
-    """Which code comes at regular intervals: at five distinct times, no interval longer than twice the median."""
+    """Which code comes at regular intervals: at five distinct times, no interval twice as long as another one."""
     gaps = h.frequent(name).with_columns(gap=pl.col("since").diff().over("row", "rank")).filter(pl.col("gap") > 0)
-    gaps = gaps.group_by("row", "value").agg(k=pl.len(), median=pl.col("gap").median(), longest=pl.col("gap").max())
-    even = gaps.filter((pl.col("k") >= 4) & (pl.col("longest") <= 2 * pl.col("median")))
+    gaps = gaps.group_by("row", "value").agg(k=pl.len(), shortest=pl.col("gap").min(), longest=pl.col("gap").max())
+    even = gaps.filter((pl.col("k") >= 4) & (pl.col("longest") < 2 * pl.col("shortest")))
     return said(even, pl.format("The {} {} comes at regular intervals.", pl.lit(h.word(name)), "value"))
 
 
@@ -123,11 +120,12 @@ def regular(h: Histories, name: str) -> pl.DataFrame:
 def clusters(h: Histories, name: str) -> pl.DataFrame:
     """Which code comes in a tight cluster: two thirds of its events, and four, in a tenth of the time.
 
-    The third is that of the first event of the cluster.
+    The cluster lies in one third of the time.
     """
     events = h.frequent(name).sort("row", "rank", maintain_order=True)
     events = events.with_columns(place=pl.int_range(pl.len()).over("row", "rank"), n="k")
     dense = windows(events, pl.max_horizontal(pl.lit(4, pl.Int64), (2 * pl.col("k") + 2) // 3), 10)
+    dense = dense.filter(pl.col("part") == pl.col("until"))
     part = word_at(pl.col("part"), PARTS)
     return said(dense, pl.format("The {} {} comes in a tight cluster {}.", pl.lit(h.word(name)), "value", part))
 
@@ -154,15 +152,26 @@ def changes(h: Histories, name: str) -> pl.DataFrame:
     """Which codes become more or less frequent, stop, or set in, from the first to the second half of the time.
 
     At least three events stop or set in. A code becomes more frequent if it has at least four events, some in the first
-    half and twice as many in the second, and less frequent the other way round.
+    half and twice as many in the second, and the last third has more than the first one and no fewer than the middle
+    one. It becomes less frequent the other way round.
     """
-    halves = h.values(name).group_by("row", "value").agg(late=pl.col("late").sum(), k=pl.len()).join(h.rows, on="row")
-    early, late, often = pl.col("k") - pl.col("late"), pl.col("late"), pl.col("k") >= 4
+    thirds = [(pl.col("part") == part).sum().cast(pl.Int64).alias(f"{part}") for part in range(3)]
+    halves = h.values(name).group_by("row", "value").agg(*thirds, late=pl.col("late").sum(), k=pl.len())
+    halves = halves.join(h.rows, on="row")
+    early, late, often, most = pl.col("k") - pl.col("late"), pl.col("late"), pl.col("k") >= 4, pl.max_horizontal(*"012")
     facts = {
         "does not appear in the second half": (late == 0) & (pl.col("k") >= 3),
         "appears only in the second half": (early == 0) & (pl.col("k") >= 3),
-        "becomes more frequent": often & (early > 0) & (late >= 2 * early),
-        "becomes less frequent": often & (late > 0) & (early >= 2 * late),
+        "becomes more frequent": often
+        & (early > 0)
+        & (late >= 2 * early)
+        & (pl.col("2") == most)
+        & (pl.col("0") < most),
+        "becomes less frequent": often
+        & (late > 0)
+        & (early >= 2 * late)
+        & (pl.col("0") == most)
+        & (pl.col("2") < most),
     }
     halves = halves.filter(pl.col("span") > 0)
     return pl.concat(
@@ -175,14 +184,15 @@ def changes(h: Histories, name: str) -> pl.DataFrame:
 def gives_way(h: Histories, name: str) -> pl.DataFrame:
     """Which code gives way to another: in the first half it has twice as many events, in the second half the other.
 
-    Each has at least three events in its own half.
+    Each has at least three events in its own half, and fewer in the other.
     """
     halves = h.frequent(name).group_by("row", "value").agg(
         early=(~pl.col("late")).cast(pl.Int64).sum(), late=pl.col("late").cast(pl.Int64).sum()
     )  # fmt: skip
-    earlier, later = halves.filter(pl.col("early") >= 3), halves.filter(pl.col("late") >= 3)
+    early, late = pl.col("early"), pl.col("late")
+    earlier, later = halves.filter((early >= 3) & (early > late)), halves.filter((late >= 3) & (late > early))
     pairs = earlier.join(later, on="row", suffix="_of_other").filter(
-        (pl.col("early") >= 2 * pl.col("early_of_other")) & (pl.col("late_of_other") >= 2 * pl.col("late"))
+        (early >= 2 * pl.col("early_of_other")) & (pl.col("late_of_other") >= 2 * late)
     )
     return said(pairs, pl.format("The {} {} gives way to {}.", pl.lit(h.word(name)), "value", "value_of_other"))
 
@@ -192,7 +202,7 @@ def burst_of(h: Histories, name: str) -> pl.DataFrame:
     """Which code more than half of the events of a burst have, see `time_facts.burst`."""
     codes = h.frequent_codes(name).select("row", "value", "rank")
     ranks = [f"{rank}" for rank in range(FREQUENT)]
-    events = h.events.select("row", "place", "since", value=f"event: {name}")
+    events = h.events.select("row", "place", "since", "part", value=f"event: {name}")
     events = events.join(codes, on=["row", "value"], how="left", maintain_order="left")
     events = events.join(h.rows, on="row", maintain_order="left").with_columns(
         (pl.col("rank") == int(rank)).fill_null(False).cast(pl.Int64).cum_sum().alias(rank) for rank in ranks

@@ -11,8 +11,6 @@ from eventvec.describing.histories import Histories
 
 COUNTS = (1, 2, 3, 6, 11, 21, 51, 101, 201, 501, 1_001)
 """The first number of each band of counts."""
-SHARES = {0.9: "Almost all", 0.5: "Most", 0.25: "Many", 0.1: "Some"}
-"""The least share of the events for which each word stands."""
 PARTS = ("early on", "midway", "towards the end")
 """The thirds of a history's time."""
 
@@ -38,10 +36,10 @@ def of_numbers(template: Callable[[Histories, str], pl.DataFrame]) -> Callable[[
 
 
 def mostly(h: Histories, place: pl.Expr, words: Sequence[str]) -> pl.DataFrame:
-    """Return a sentence where half of at least four events or more are at one of some places."""
+    """Return a sentence where more than half of at least four events are at one of some places."""
     placed = h.events.select("row", place=place).drop_nulls().group_by("row", "place").len("k").join(h.rows, on="row")
-    placed = placed.filter((pl.col("n") >= 4) & (2 * pl.col("k") >= pl.col("n")))
-    share = share_word(pl.col("k") / pl.col("n"))
+    placed = placed.filter((pl.col("n") >= 4) & (2 * pl.col("k") > pl.col("n")))
+    share = share_word(pl.col("k"), pl.col("n"))
     return said(placed, pl.format("{} events are {}.", share, word_at(pl.col("place"), words)))
 
 
@@ -55,12 +53,18 @@ def nothing() -> pl.DataFrame:
     return pl.DataFrame(schema={"row": pl.Int64, "sentence": pl.String})
 
 
-def share_word(share: pl.Expr) -> pl.Expr:
-    """Return the word for a share, null below the least."""
-    word: pl.Expr = pl.lit(None, pl.String)
-    for least, text in reversed(SHARES.items()):
-        word = pl.when(share >= least).then(pl.lit(text)).otherwise(word)
-    return word
+def share_word(k: pl.Expr, n: pl.Expr) -> pl.Expr:
+    """Return the word for `k` of `n` events, null where there is none.
+
+    Almost all are nine tenths, most are more than half, many are a quarter and at least three, and some are a tenth and
+    at least two.
+    """
+    k, n = k.cast(pl.Int64), n.cast(pl.Int64)
+    words = {
+        "All": k == n, "Almost all": 10 * k >= 9 * n, "Most": 2 * k > n,
+        "Many": (4 * k >= n) & (k >= 3), "Some": (10 * k >= n) & (k >= 2),
+    }  # fmt: skip
+    return pl.coalesce(pl.when(holds).then(pl.lit(word)) for word, holds in words.items())
 
 
 def band(number: pl.Expr) -> pl.Expr:
@@ -85,12 +89,16 @@ def ahead(column: str, steps: pl.Expr) -> pl.Expr:
 def windows(events: pl.DataFrame, size: pl.Expr, parts: int) -> pl.DataFrame:
     """Return the events, in order, that begin a window of so many within a part of the history's time.
 
+    What they have as `until` is the third of the window's last event.
+
     Args:
-        events: What is ordered by `place` from 0 to `n` in each group of consecutive rows, with `since` and `span`.
+        events: What is ordered by `place` from 0 to `n` in each group of consecutive rows, with `since`, `part` and
+            `span`.
         size: The number of events of a window.
         parts: The largest length of a window is the span divided by this.
     """
     short = parts * (ahead("since", size - 1) - pl.col("since")) <= pl.col("span")
+    events = events.with_columns(until=ahead("part", size - 1))
     return events.filter((pl.col("place") + size <= pl.col("n")) & short & (pl.col("span") > 0))
 
 

@@ -5,8 +5,8 @@ later than those of the training. The entities are divided into parts; the lates
 models that were trained on the earlier rows of the other parts, with weights from predictions of these earlier rows
 that were out of part too. Otherwise each part is predicted from the others, with weights from the others. Then the rows
 that are scored also train the models of other parts, so the interval is wider, see `overlap`. And in a panel, rows of
-other entities at the same time would tell the rate of that time, which is not known in use; so predictions have the
-same mean at each time.
+other entities at the same time would tell the rate of that time, which is not known in use; so the predictions of a
+part have the same mean at each time.
 
 Vocabularies, scales and components of the features are those of all rows; they read no label.
 """
@@ -119,8 +119,8 @@ def held_out_scores(
     every = np.full(len(parts), True)
     together = logits(job.task, crossed(job, predictions, prior, parts, every, every))
     if latest is None and times is not None:
-        together = _levelled(together, times)
-    if job.task == "binary":
+        together = _levelled(together, np.unique(np.stack([parts, times]), axis=1, return_inverse=True)[1])
+    elif job.task == "binary":
         together = _levelled(together, parts)
     by_entity = _score(job, together, every, metric, overlap(int(parts.max()) + 1))
     if latest is None:
@@ -131,10 +131,11 @@ def held_out_scores(
 
 
 def _levelled(values: Array, groups: Array) -> Array:
-    """Return values with the same mean in each group of rows.
+    """Return values with the same mean in each group of rows, which are a part or the rows of a part at one time.
 
-    Parts are such groups: where one has more rows of class 1 by chance, the others have fewer, so the models of that
-    part expect fewer. Such differences of level would put the AUROC of random labels below .5, to .42 with weights.
+    Where a part has more rows of class 1 by chance, the others have fewer, so the models of that part expect fewer.
+    Such differences of level between parts would put the AUROC of random labels below .5, to .42 with weights. The
+    mean over all parts at one time would do so too, because models of the other parts have seen the label of a row.
 
     Args:
         values: `(n, …)` the logits or numbers that are predicted.
