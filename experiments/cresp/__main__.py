@@ -27,13 +27,13 @@ def snooker(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
 
 
 def pictures(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
-    """The same for looks at pictures of the balls."""
-    return _drawn(*snooker_study.pictures(small, keep), picture)
+    """The same for looks at pictures of the balls: one network each of targeted CReSP and MetaCDE."""
+    return _without(picture, snooker_study.pictures, small, keep)
 
 
 def picture_batches(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
-    """The same for pictures in batches of 64 and of 256 (needs a GPU)."""
-    return _without(picture, snooker_study.picture_batches, small, keep)
+    """The same for all methods on pictures, in batches of 64 and of 256 (needs a GPU)."""
+    return _drawn(*snooker_study.picture_batches(small, keep), picture)
 
 
 def heads(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:

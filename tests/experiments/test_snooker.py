@@ -101,7 +101,7 @@ def test_all_batch_sizes_have_equal_steps() -> None:
 
 
 def test_every_method_but_metacde_has_networks_with_and_without_attention() -> None:
-    arms = snooker.arms((*snooker.POSITIONS, *snooker.PICTURES), small=False)
+    arms = snooker.arms((*snooker.POSITIONS, *snooker.PICTURE_BATCHES), small=False)
     assert len(set(arms)) == len(arms)
     layers: dict[str, set[int]] = {}
     for arm in arms:
