@@ -22,8 +22,18 @@ def sinusoids(small: bool, picture: Path | None = None) -> list[Row]:
 
 
 def snooker(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
-    """Accuracy of "do the balls overlap at x*?", linear in the embedding of 5 looks: positions, or pictures."""
-    return _drawn(*snooker_study.study(small, keep), picture)
+    """Accuracy of "do the balls overlap at x*?", linear in the embedding of 5 or 9 looks at the balls' positions."""
+    return _without(picture, snooker_study.positions, small, keep)
+
+
+def pictures(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
+    """The same for looks at pictures of the balls: one network each of targeted CReSP and MetaCDE."""
+    return _without(picture, snooker_study.pictures, small, keep)
+
+
+def picture_batches(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
+    """The same for all methods on pictures, in batches of 64 and of 256 (needs a GPU)."""
+    return _drawn(*snooker_study.picture_batches(small, keep), picture)
 
 
 def heads(small: bool, keep: Path, picture: Path | None = None) -> list[Row]:
@@ -67,6 +77,8 @@ def _drawn(rows: list[Row], panels: list[Panel], picture: Path | None) -> list[R
 TABLES: dict[str, Experiment] = {
     "sinusoids": sinusoids,
     "snooker": snooker,
+    "pictures": pictures,
+    "picture_batches": picture_batches,
     "heads": heads,
     "resnet": resnet,
     "metacde": metacde,

@@ -32,15 +32,15 @@ from eventvec.sequences import Array, Sequences
 from eventvec.training.fit_options import OptimizerName
 from eventvec.views import hold_out
 from experiments.cresp.pictures import Images, PictureDecoder, ResNet18
-from experiments.cresp.processes import Snooker, draw, snooker
+from experiments.cresp.processes import Observations, Snooker, draw, snooker
 
-Looks = Literal["positions", "pictures"]
 HeadName: TypeAlias = Literal["gated", "sigmoid", "plain"]
 PictureNetwork: TypeAlias = Literal["convolutions", "resnet18"]
 HEADS: Mapping[HeadName, Head] = {"gated": GatedHead(), "sigmoid": SigmoidHead(), "plain": PlainHead()}
 """Target heads of CReSP: ours, and two of the public code."""
-LOOKS = 5  # of a context
-TRAINING, TEST, CHOOSING = 0, 1, 2  # the seeds of the pairs of balls
+LOOKS = 5  # of a context in training
+PAIRS = 3000
+TRAINING, TEST, CHOOSING, MANY = 0, 1, 2, 3  # the seeds of the pairs of balls
 TIMES = torch.linspace(0, 1, 41)  # of the curve
 CONTEXTS, FEW_CONTEXTS = 50, 3  # of the curve, and of a small one
 STEPS = 1_452
@@ -53,12 +53,35 @@ HELD_OUT = 0.05  # of the training pairs, for a validation loss by which nothing
 
 
 @dataclass(frozen=True)
+class Probe:
+    """What a trained network is asked: logistic regression on its features says whether the balls overlap at x*.
+
+    Args:
+        looks: At each pair of balls, in learning and in the test; the target is another look.
+        pairs: From which the logistic regression learns.
+        seed: Of these pairs.
+    """
+
+    looks: int
+    pairs: int = PAIRS
+    seed: int = TRAINING
+
+
+PROBES: Mapping[Observations, tuple[Probe, ...]] = {
+    "positions": (Probe(LOOKS), Probe(9), Probe(9, 15_000, MANY)),
+    "pictures": (Probe(LOOKS), Probe(9)),
+}
+"""The paper trains with contexts of 5. Its public code tests with 10 looks, one of which is the target, and learns from
+15,000 pairs, whose pictures would take 1.4 GB here."""
+
+
+@dataclass(frozen=True)
 class Arm:
     """One network.
 
     Args:
         name: Of the method: cresp, metacde, cnp, fclr or supervised.
-        looks: What is observed.
+        observations: What is observed.
         layers: Blocks of self-attention; those of cnp are ACNP, and those of fclr untargeted CReSP.
         batch: Pairs of balls in a step.
         seed: Of the network and its training.
@@ -69,7 +92,7 @@ class Arm:
     """
 
     name: str
-    looks: Looks
+    observations: Observations
     layers: int
     batch: int
     seed: int = 0
@@ -84,10 +107,10 @@ class Arm:
 
     def __str__(self) -> str:
         """Return the settings, which name the file of what the network showed."""
-        default = Arm(self.name, self.looks, self.layers, self.batch)
+        default = Arm(self.name, self.observations, self.layers, self.batch)
         names = [name for name in ("network", "optimizer", "head") if getattr(self, name) != getattr(default, name)]
         other = "".join(f"-{getattr(self, name)}" for name in names)
-        return f"{self.looks}-{self.name}-layers{self.layers}-batch{self.batch}-seed{self.seed}{other}"
+        return f"{self.observations}-{self.name}-layers{self.layers}-batch{self.batch}-seed{self.seed}{other}"
 
 
 @dataclass(frozen=True)
@@ -95,8 +118,8 @@ class Outcome:
     """What one network showed.
 
     Args:
-        test: `(pairs,)` bool, whether the answer for each test pair is right.
-        choosing: `(pairs,)` bool, the same for pairs that are in neither set, by which a batch size is chosen.
+        test: `(probes, pairs)` bool, whether the answer for each test pair is right, by `PROBES`.
+        choosing: `(probes, pairs)` bool, the same for pairs that are in neither set, by which a batch size is chosen.
         use: Whether the prediction uses x*, None for methods without a contrastive loss at x*.
         curve: `(contexts, times)` the probability of overlap for one pair of balls, empty for untargeted methods.
         training: The steps, the seconds that they took, and the device.
@@ -168,9 +191,9 @@ def outcome(arm: Arm, small: bool, keep: Path) -> Outcome:
 
 
 @cache
-def pairs(small: bool, seed: int) -> ev.Dataset:
-    """Return 3,000 pairs of balls, or 12."""
-    return snooker(12 if small else 3000, seed)
+def pairs(small: bool, seed: int, n: int = PAIRS) -> ev.Dataset:
+    """Return n pairs of balls, or one for each 250 of them."""
+    return snooker(n // 250 if small else n, seed)
 
 
 def epochs(batch: int) -> int:
@@ -181,12 +204,12 @@ def epochs(batch: int) -> int:
 def build(arm: Arm, small: bool = False) -> Any:
     """Return the method of an arm, untrained; if `small`, ResNet-18 has two channels in its first stage."""
     torch.manual_seed(arm.seed)
-    pictures = arm.looks == "pictures"
+    pictures = arm.observations == "pictures"
     if arm.network == "resnet18":
         points = PointEncoder(ResNet18(width=2 if small else 64))
     else:
         points = PointEncoder(Images(dim=WIDTH) if pictures else Numbers(4, width=WIDTH))
-    views = Snooker(count=1, length=LOOKS + 1, observations=arm.looks)
+    views = Snooker(count=1, length=LOOKS + 1, observations=arm.observations)
     if arm.name == "metacde":
         return MetaCDE(KernelMean(points), views)
     encoder = SetEncoder(points, dim=points.observation_dim, layers=arm.layers, pair="gated")
@@ -196,7 +219,7 @@ def build(arm: Arm, small: bool = False) -> Any:
         return Overlap(encoder, views)
     if arm.name == "cnp":
         return CNP(encoder, views, PictureDecoder(width=32) if pictures else PlainHead())
-    return CReSP(encoder, Snooker(count=2, length=(LOOKS + 1) // 2, observations=arm.looks))
+    return CReSP(encoder, Snooker(count=2, length=(LOOKS + 1) // 2, observations=arm.observations))
 
 
 def crossing(test: ev.Dataset) -> Sequences:
@@ -210,7 +233,7 @@ def crossing(test: ev.Dataset) -> Sequences:
 
 
 def _trained(arm: Arm, small: bool) -> Outcome:
-    """Return what a network showed: logistic regression on its features, which learns from one draw of each pair."""
+    """Return what a network showed: each probe learns from one draw of each pair."""
     training, test, choosing = (pairs(small, seed) for seed in (TRAINING, TEST, CHOOSING))
     contexts = FEW_CONTEXTS if small else CONTEXTS
     method = build(arm, small)
@@ -221,32 +244,40 @@ def _trained(arm: Arm, small: bool) -> Outcome:
     )  # fmt: skip
     place, last = choose_device("auto"), run.history[-1]
     kind = torch.cuda.get_device_name(place) if place.type == "cuda" else place.type
-    features, truth = _features(method, training, arm.looks, TRAINING)
-    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(features, truth)
+    models = {
+        probe: make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(
+            *_features(method, pairs(small, probe.seed, probe.pairs), arm.observations, probe.looks, probe.seed)
+        )
+        for probe in PROBES[arm.observations]
+    }
 
     def right(data: ev.Dataset, seed: int) -> Array:
-        x, y = _features(method, data, arm.looks, seed)
-        return np.asarray(model.predict(x) == y)
+        asked = {probe: _features(method, data, arm.observations, probe.looks, seed) for probe in models}
+        return np.array([model.predict(asked[probe][0]) == asked[probe][1] for probe, model in models.items()])
 
     use, curve = None, np.empty((0, len(TIMES)))
     if isinstance(method, TargetedCReSP | MetaCDE):
         use = covariate_use(method, choosing.sequences.to(place), torch.Generator(place).manual_seed(0))
     if isinstance(method, AT_PLACES):
-        curve = _curve(method, model, test, arm.looks, contexts)
+        curve = _curve(method, models[Probe(LOOKS)], test, arm.observations, contexts)
     about = {"steps": last["step"], "seconds": last["seconds"], "device": kind}
     return Outcome(right(test, TEST), right(choosing, CHOOSING), use, curve, about)
 
 
-def _features(method: Any, data: ev.Dataset, looks: Looks, seed: int) -> tuple[Array, Array]:
-    """Return features of a context of 5 looks and a time, and whether the balls overlap then.
+def contexts_of(data: ev.Dataset, observations: Observations, looks: int, seed: int) -> Sequences:
+    """Return looks at each pair of balls, and another one as the target (`x*` and `y*`)."""
+    return hold_out(draw(data, Snooker(count=1, length=looks + 1, observations=observations), seed).sequences)
+
+
+def _features(method: Any, data: ev.Dataset, observations: Observations, looks: int, seed: int) -> tuple[Array, Array]:
+    """Return features of a context and a time, and whether the balls overlap then.
 
     They are the prediction at x* for methods that make one, and the context's embedding together with x* for others.
     """
-    process = Snooker(count=1, length=LOOKS + 1, observations=looks)
-    context = hold_out(draw(data, process, seed).sequences)
+    context = contexts_of(data, observations, looks, seed)
     time = context.static["x*"]
     assert isinstance(time, Tensor)
-    return _representation(method, context), process.overlap(context, time[:, 0]).numpy()
+    return _representation(method, context), Snooker().overlap(context, time[:, 0]).numpy()
 
 
 def _representation(method: Any, context: Sequences) -> Array:
@@ -256,10 +287,10 @@ def _representation(method: Any, context: Sequences) -> Array:
     return torch.cat([ev.encode(method.encoder, context, events_per_batch=4096), time], 1).numpy()
 
 
-def _curve(method: Any, model: Pipeline, test: ev.Dataset, looks: Looks, n: int) -> Array:
+def _curve(method: Any, model: Pipeline, test: ev.Dataset, observations: Observations, n: int) -> Array:
     """Return `(n, times)` the predicted probability of overlap for the pair of balls of `crossing`, from n contexts."""
     row = crossing(test)
-    process = Snooker(count=1, length=LOOKS, observations=looks)
+    process = Snooker(count=1, length=LOOKS, observations=observations)
     contexts = process(row[torch.zeros(n).long()], torch.Generator().manual_seed(0))[0]
     each = contexts[torch.arange(n).repeat_interleave(len(TIMES))]
     places = replace(each, static={**each.static, "x*": TIMES.repeat(n)[:, None]})

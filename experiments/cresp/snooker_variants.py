@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from eventvec.statistics import Scores
 from eventvec.statistics.estimates import decimal
 from experiments.command_line import Row
-from experiments.cresp.snooker import NAMES, PAPER, by_cell, lead, scores, signed
-from experiments.cresp.snooker_networks import HEADS, Arm, Outcome, outcome
+from experiments.cresp.snooker import NAMES, PAPER, Scored, by_cell, lead, scores, signed
+from experiments.cresp.snooker_networks import HEADS, PROBES, Arm, Outcome, Probe, outcome
 from experiments.differences import Paired
 from experiments.jobs import side_by_side
 
@@ -57,32 +56,38 @@ def table(arms: Sequence[Arm], small: bool, keep: Path) -> list[Row]:
 
 
 def rows(outcomes: Mapping[Arm, Outcome]) -> list[Row]:
-    """Return a row for each kind of network, with its lead over the same with one thing changed.
+    """Return a row for each kind of network and probe, with its lead over the same with one thing changed.
 
     A row is compared with our head, with three convolutions, and with Adam, where these are in the table.
     """
     runs = by_cell(outcomes)
     scored = scores(runs)
-    return [_row(cell, runs[cell], scored) for cell in runs]
+    return [_row(cell, probe, runs[cell], scored) for cell, probe in scored]
 
 
-def _row(cell: Arm, runs: Sequence[Outcome], scored: Mapping[Arm, Sequence[Scores]]) -> Row:
-    ours, use, trained = Paired(tuple(scored[cell])), runs[0].use, [run.training for run in runs]
+def _row(cell: Arm, probe: Probe, runs: Sequence[Outcome], scored: Scored) -> Row:
+    ours, use, trained = Paired(tuple(scored[cell, probe])), runs[0].use, [run.training for run in runs]
+    place = PROBES[cell.observations].index(probe)
     interval = ours.interval if len(runs) > 1 else ""
-    paper = PAPER.get(cell.name) if cell.looks == "pictures" else None
+    paper = PAPER.get(cell.name) if cell.observations == "pictures" else None
     timed = [each for each in trained if "seconds" in each]  # networks of earlier versions have no seconds
     per_step = float(np.mean([each["seconds"] / each["steps"] for each in timed])) if timed else math.nan
+
+    def over(other: Arm) -> str:
+        return lead((cell, probe), (other, probe), scored)
+
     whole = PAPER_STEPS * per_step / 3600 if cell.batch == LARGE and timed else ""
     return {
-        "looks": cell.looks, "embedding": NAMES[cell.name, cell.layers], "network": cell.network, "head": cell.head,
-        "optimizer": cell.optimizer, "batch": cell.batch, "steps": min(each["steps"] for each in trained),
+        "observations": cell.observations, "embedding": NAMES[cell.name, cell.layers], "network": cell.network,
+        "head": cell.head, "optimizer": cell.optimizer, "batch": cell.batch,
+        "steps": min(each["steps"] for each in trained), "looks": probe.looks, "probe's pairs": probe.pairs,
         "paper": paper[0] if paper else "", "ours": ours.mean, "±": interval,
         "difference": signed(ours.mean - paper[0], math.hypot(float(interval or math.nan), paper[1])) if paper else "",
-        "head adds": lead(cell, replace(cell, head="gated"), scored),
-        "ResNet adds": lead(cell, replace(cell, network="convolutions"), scored),
-        "LARS adds": lead(cell, replace(cell, optimizer="adam"), scored),
-        "of the networks": " ".join(decimal(float(run.test.mean())) for run in runs),
-        "other pairs": float(np.mean([run.choosing.mean() for run in runs])),
+        "head adds": over(replace(cell, head="gated")),
+        "ResNet adds": over(replace(cell, network="convolutions")),
+        "LARS adds": over(replace(cell, optimizer="adam")),
+        "of the networks": " ".join(decimal(float(run.test[place].mean())) for run in runs),
+        "other pairs": float(np.mean([run.choosing[place].mean() for run in runs])),
         "loss": use.loss if use else "", "permuted": use.permuted if use else "",
         "seconds per step": per_step if timed else "", "paper's steps, hours": whole,
         "device": ", ".join(sorted({str(each.get("device", "cpu")) for each in trained})),

@@ -23,7 +23,9 @@ TABLES = {
         *("figure5", "figure6", "figure7", "precision", "gate", "foreseen", "shuffled", "theorem1"),
         *("negatives", "curves"),
     ),
-    "cresp": ("heads", "metacde", "physionet", "resnet", "sinusoids", "snooker", "solids"),
+    "cresp": (
+        *("heads", "metacde", "physionet", "picture_batches", "pictures", "resnet", "sinusoids", "snooker", "solids"),
+    ),
     "expclr": ("choose", "rates", "hapt", "cause", "features", "labels", "only_labels", "electric_devices", "icu"),
     "influence": ("retrained",),
     "main_job": ("churn", "death", "flights", "order"),
@@ -46,8 +48,9 @@ COMMAND_LINE = (("coles", "figure3"), ("order", "population"))
 """Tables that run in processes of their own, as all do by the same `command_line`; the others run in this process."""
 WITHOUT_DATA = {
     ("chance", "table"), ("chance", "winners"),
-    ("cresp", "heads"), ("cresp", "metacde"), ("cresp", "resnet"), ("cresp", "sinusoids"), ("cresp", "snooker"),
-    ("cresp", "solids"), ("influence", "retrained"), ("main_job", "flights"),
+    ("cresp", "heads"), ("cresp", "metacde"), ("cresp", "picture_batches"), ("cresp", "pictures"), ("cresp", "resnet"),
+    ("cresp", "sinusoids"), ("cresp", "snooker"), ("cresp", "solids"), ("influence", "retrained"),
+    ("main_job", "flights"),
     ("order", "figure2"), ("order", "figure2_loss"), ("order", "population"), ("order", "pairs"),
     ("settings", "effects"), ("worth", "judges"), ("worth", "groups"), ("worth", "networks"), ("worth", "calls"),
     ("worth", "screen"), ("worth", "result"), ("worth", "curve"), ("worth", "rule"),

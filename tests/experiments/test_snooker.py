@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from experiments.command_line import Row
 from experiments.cresp import snooker, snooker_networks, snooker_variants
 from experiments.cresp.pictures import ResNet18
 from experiments.cresp.processes import Snooker
 from experiments.cresp.processes import snooker as pairs_of_balls
-from experiments.cresp.snooker_networks import STEPS, Arm, Outcome, Overlap
+from experiments.cresp.snooker_networks import PROBES, STEPS, Arm, Outcome, Overlap, Probe
 from scipy.stats import t  # type: ignore[import-untyped]
 
 from eventvec.encoders.points import Numbers, PointEncoder
@@ -44,18 +45,63 @@ def test_the_majority_label_is_right_for_the_larger_part_of_the_time() -> None:
     assert snooker.majority(test) == pytest.approx(right, abs=1e-6)
 
 
+# Looks and probes
+
+
+def test_nine_looks_are_nine_observations_of_one_game_and_the_target_is_another_time_of_it() -> None:
+    data = pairs_of_balls(50, 1)
+    x = snooker_networks.contexts_of(data, "positions", 9, seed=1)
+    assert x.lengths.tolist() == [9] * 50
+    times, places = x.values("x").view(50, 9), x.values("y").view(50, 9, 2, 2)
+    target = x.static["x*"]
+    assert all(len({*row.tolist(), float(own)}) == 10 for row, own in zip(times, target, strict=True))
+    for place in range(50):
+        game = data[[place]].sequences
+        for time, look in zip(
+            [*times[place], *target[place]], [*places[place], x.static["y*"][place].view(2, 2)], strict=True
+        ):
+            assert torch.allclose(Snooker().places(game, time[None])[0], look)
+
+
+def test_networks_are_tested_with_as_many_looks_as_in_training_and_as_in_the_public_code() -> None:
+    assert snooker_networks.LOOKS == 5
+    assert all(probes[:2] == (Probe(5), Probe(9)) for probes in PROBES.values())
+    (many,) = PROBES["positions"][2:]
+    assert (many.looks, many.pairs) == (9, 15_000)
+    assert many.seed not in (snooker_networks.TRAINING, snooker_networks.TEST, snooker_networks.CHOOSING)
+    assert len(snooker_networks.pairs(True, many.seed, many.pairs)) == 5 * len(snooker_networks.pairs(True, 0))
+
+
+def test_an_answer_is_that_of_a_network_that_saw_as_many_looks_as_the_probe_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    draw = snooker_networks.contexts_of
+    monkeypatch.setattr(
+        snooker_networks, "contexts_of", lambda data, *asked: seen.append((len(data), *asked)) or draw(data, *asked)
+    )
+    result = snooker_networks.outcome(Arm("cnp", "positions", 0, 64), True, tmp_path)
+    learned, asked = seen[:3], seen[3:]
+    assert learned == [(12, "positions", 5, 0), (12, "positions", 9, 0), (60, "positions", 9, 3)]
+    assert asked == [(12, "positions", looks, seed) for seed in (1, 2) for looks in (5, 9, 9)]
+    assert result.test.shape == result.choosing.shape == (3, 12)
+
+
 # The networks
+
+
+PLANS = (snooker.POSITIONS, snooker.PICTURES, snooker.PICTURE_BATCHES)
 
 
 def test_all_batch_sizes_have_equal_steps() -> None:
     training = len(snooker_networks.pairs(False, snooker_networks.TRAINING))
-    for batch in {arm.batch for arm in snooker.arms(small=False)}:
+    for batch in {arm.batch for plan in PLANS for arm in snooker.arms(plan, small=False)}:
         per_epoch = int((1 - snooker_networks.HELD_OUT) * training) // batch
         assert snooker_networks.epochs(batch) * per_epoch == STEPS
 
 
 def test_every_method_but_metacde_has_networks_with_and_without_attention() -> None:
-    arms = snooker.arms(small=False)
+    arms = snooker.arms((*snooker.POSITIONS, *snooker.PICTURE_BATCHES), small=False)
     assert len(set(arms)) == len(arms)
     layers: dict[str, set[int]] = {}
     for arm in arms:
@@ -64,7 +110,15 @@ def test_every_method_but_metacde_has_networks_with_and_without_attention() -> N
         assert getattr(encoder, "layers", 0) == arm.layers
     assert layers.pop("metacde") == {0}
     assert set(map(frozenset, layers.values())) == {frozenset({0, 2})}
-    assert set(snooker.arms(small=True)) <= set(arms)
+
+
+def test_a_network_in_large_batches_has_its_like_in_small_ones() -> None:
+    for plan in (snooker.POSITIONS, snooker.PICTURE_BATCHES):
+        for small in (False, True):
+            arms = snooker.arms(plan, small)
+            large = [arm for arm in arms if arm.batch == snooker.LARGE_BATCH]
+            assert large
+            assert {replace(arm, batch=snooker.BATCH) for arm in large} <= set(arms)
 
 
 def test_the_initial_weights_of_a_network_depend_on_its_seed_only() -> None:
@@ -80,7 +134,11 @@ def test_settings_beside_the_first_ones_name_the_file_if_they_are_others() -> No
     assert str(Arm("cresp", "pictures", 0, 64)) == "pictures-cresp-layers0-batch64-seed0"
     other = Arm("cresp", "pictures", 0, 64, 1, "plain", "resnet18", "lars")
     assert str(other) == "pictures-cresp-layers0-batch64-seed1-resnet18-lars-plain"
-    every = [*snooker.arms(False), *snooker_variants.head_arms(False), *snooker_variants.resnet_arms(False)]
+    every = [
+        *dict.fromkeys(arm for plan in PLANS for arm in snooker.arms(plan, False)),
+        *snooker_variants.head_arms(False),
+        *snooker_variants.resnet_arms(False),
+    ]
     assert len({str(arm) for arm in every}) == len(set(every))
 
 
@@ -113,7 +171,7 @@ def test_a_network_is_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     again = snooker_networks.outcome(arm, True, tmp_path)
     for name in ("test", "choosing", "curve"):
         assert np.array_equal(getattr(first, name), getattr(again, name))
-    assert first.test.shape == (12,)
+    assert first.test.shape == (len(PROBES["positions"]), 12)
     assert first.test.dtype == bool
     assert not np.array_equal(first.test, first.choosing)
     assert first.curve.shape == (snooker_networks.FEW_CONTEXTS, len(snooker_networks.TIMES))
@@ -143,12 +201,23 @@ def outcomes(n: int = 400) -> dict[Arm, Outcome]:
     for (name, layers, batch), shares in accuracies.items():
         for seed, share in enumerate(shares):
             right = rng.permutation(np.arange(n) < round(share * n))
-            found[Arm(name, "positions", layers, batch, seed)] = Outcome(right, ~right, None, np.empty((0, 41)))
+            found[Arm(name, "positions", layers, batch, seed)] = answers(right)
     return found
 
 
+def answers(right: np.ndarray) -> Outcome:
+    """Return what a network showed whose answers to positions are these with five looks, and right with nine."""
+    with_nine = np.ones_like(right)
+    return Outcome(np.stack([right, with_nine, with_nine]), np.stack([~right] * 3), None, np.empty((0, 41)))
+
+
+def five(rows: list[Row]) -> list[Row]:
+    """Return the rows of five looks."""
+    return [row for row in rows if row["looks"] == 5]
+
+
 def test_rows_have_the_means_of_networks_and_their_differences() -> None:
-    found = {(row["embedding"], row["layers"], row["batch"]): row for row in snooker.rows(outcomes())}
+    found = {(row["embedding"], row["layers"], row["batch"]): row for row in five(snooker.rows(outcomes()))}
     plain, attentive = found["targeted CReSP", 0, 64], found["targeted CReSP", 2, 64]
     assert plain["ours"] == pytest.approx(0.85)
     assert plain["other pairs"] == pytest.approx(0.15)
@@ -158,15 +227,25 @@ def test_rows_have_the_means_of_networks_and_their_differences() -> None:
     assert found["targeted CReSP", 0, 256]["batch adds"].startswith("+.030 ± ")
     assert plain["CReSP ahead"] == plain["attention adds"] == plain["batch adds"] == attentive["batch adds"] == ""
     assert found["MetaCDE", 0, 64]["±"] == ""
+    assert found["FCLR", 0, 64]["MetaCDE ahead"] == "+.000"
     assert found["MetaCDE", 0, 64]["CReSP ahead"] == "+.100"  # one network says nothing of others
+
+
+def test_rows_of_a_network_differ_in_their_looks_and_in_the_pairs_of_their_probe() -> None:
+    rows = [row for row in snooker.rows(outcomes()) if (row["embedding"], row["batch"]) == ("FCLR", 64)]
+    assert [(row["looks"], row["probe's pairs"]) for row in rows] == [(5, 3000), (9, 3000), (9, 15_000)]
+    assert [row["ours"] for row in rows] == pytest.approx([0.75, 1, 1])
+    assert rows[0]["to 5 looks"] == ""
+    assert rows[1]["to 5 looks"].startswith("+.250 ± ")
+    assert rows[1]["CReSP ahead"].startswith("+.000 ± ")
 
 
 def test_an_interval_holds_the_test_pairs_and_the_spread_between_networks() -> None:
     found = {arm: result for arm, result in outcomes().items() if (arm.name, arm.layers) == ("cresp", 0)}
     found = {arm: result for arm, result in found.items() if arm.batch == 64}
-    (row,) = snooker.rows(found)
+    (row,) = five(snooker.rows(found))
     of_networks = float(t.ppf(0.975, 1)) * math.sqrt(((0.9 - 0.85) ** 2 + (0.8 - 0.85) ** 2) / 1 / 2)
-    both = np.mean([result.test for result in found.values()], 0)
+    both = np.mean([result.test[0] for result in found.values()], 0)
     of_pairs = 1.96 * float(both.std()) / math.sqrt(len(both))
     assert row["±"] == pytest.approx(math.hypot(of_networks, of_pairs), rel=0.01)
     assert row["±"] > of_networks > 5 * of_pairs
@@ -174,13 +253,13 @@ def test_an_interval_holds_the_test_pairs_and_the_spread_between_networks() -> N
 
 def test_the_paper_is_compared_on_pictures_without_attention_only() -> None:
     arms = [
-        Arm("cresp", looks, layers, 64, seed)
-        for looks in ("positions", "pictures")
+        Arm("cresp", observations, layers, 64, seed)
+        for observations in ("positions", "pictures")
         for layers in (0, 2)
         for seed in (0, 1)
     ]
     right = np.arange(400) % 10 > 0
-    rows = snooker.rows({arm: Outcome(right, right, None, np.empty((0, 41))) for arm in arms})
+    rows = five(snooker.rows({arm: answers(right) for arm in arms}))
     assert [row["paper"] for row in rows] == ["", "", 0.968, ""]
     assert rows[2]["difference"].startswith("-.068 ± ")
 
@@ -191,7 +270,7 @@ def test_the_use_of_the_covariate_is_that_of_the_first_network() -> None:
     use = covariate_use(method, pairs_of_balls(20).sequences, torch.Generator().manual_seed(0))
     right = np.arange(50) > 5
     arms = [Arm("metacde", "positions", 0, 64, seed) for seed in (0, 1)]
-    found = {arm: Outcome(right, right, None if arm.seed else use, np.empty((0, 41))) for arm in arms}
+    found = {arm: replace(answers(right), use=None if arm.seed else use) for arm in arms}
     assert snooker.rows(found)[0]["loss"] == use.loss
 
 
@@ -203,10 +282,8 @@ def test_a_variant_is_compared_with_the_same_network_but_for_one_setting() -> No
         replace(base, network="resnet18"): 0.9, replace(base, network="resnet18", optimizer="lars"): 0.85,
     }  # fmt: skip
     about = {"steps": 100, "seconds": 50.0, "device": "cpu"}
-    outcomes = {
-        arm: Outcome(right[share], right[share], None, np.empty((0, 41)), about) for arm, share in found.items()
-    }
-    plain, sigmoid, lars, resnet, both = snooker_variants.rows(outcomes)
+    outcomes = {arm: replace(answers(right[share]), training=about) for arm, share in found.items()}
+    plain, sigmoid, lars, resnet, both = five(snooker_variants.rows(outcomes))
     assert plain["head adds"] == plain["ResNet adds"] == plain["LARS adds"] == ""
     assert (sigmoid["head adds"], sigmoid["ResNet adds"]) == ("+.050", "")
     assert (lars["LARS adds"], resnet["ResNet adds"]) == ("-.100", "+.100")
