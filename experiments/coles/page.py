@@ -26,4 +26,43 @@ def negatives(results: Results) -> list[Row]:
     return rows
 
 
-TABLES: dict[str, Table] = {"negatives": negatives}
+def below(*files: str) -> Table:
+    """Return a table of the rows of some files, one file below the other."""
+    return lambda results: [row for file in files for row in results[file]]
+
+
+def beside(*files: str) -> Table:
+    """Return a table of the columns of some files, whose rows have the same names in their first column."""
+
+    def table(results: Results) -> list[Row]:
+        rows = [dict(row) for row in results[files[0]]]
+        for file in files[1:]:
+            for row, other in zip(rows, results[file], strict=True):
+                name, *titles = other
+                assert row[name] == other[name]
+                # A title may stand there already, and a row has each key once.
+                row |= {title + " " * (title in row): other[title] for title in titles}
+        return rows
+
+    return table
+
+
+def foreseen(results: Results) -> list[Row]:
+    """Return the rows of all sets, in the order of the page."""
+    files = ("foreseen-generated", "foreseen-habits", "foreseen-real", "foreseen-online_retail")
+    by_set = {row["set"]: row for file in files for row in results[file]}
+    return [by_set[name] for name in (*SETS, "physionet2012", "online_retail", "nafld", "flights")]
+
+
+TABLES: dict[str, Table] = {
+    "negatives": negatives,
+    "gate": below("gate-physionet2012", "gate-failing"),
+    "samplers-physionet2012": below("table1-physionet2012", "table8-physionet2012"),
+    "samplers-failing": below("table1-failing", "table8-failing"),
+    "table2-percent": beside("table2-percent-generated", "table2-percent-physionet2012"),
+    "table6": beside("table6-order", "table6-physionet2012"),
+    "table7": beside("table7-order", "table7-physionet2012"),
+    "figure5": below("figure5-order", "figure5-physionet2012"),
+    "foreseen": foreseen,
+    "lengths": below("figure3", "figure4", "theorem1", "figure7"),
+}
