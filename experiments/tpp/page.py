@@ -59,4 +59,9 @@ def untrained(results: Results) -> list[Row]:
     return _readers(results["untrained"], "other wordings")
 
 
-TABLES = {"others": others, "untrained": untrained}
+def ablations(results: Results) -> list[Row]:
+    """Return the rows of Tables 8 to 11 below one another."""
+    return [row for number in range(8, 12) for row in results[f"table{number}"]]
+
+
+TABLES = {"others": others, "untrained": untrained, "tables8-11": ablations}
