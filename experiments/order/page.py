@@ -60,12 +60,77 @@ def population(results: Results) -> list[Row]:
     ]  # fmt: skip
 
 
+SHARES = {1: "all labels", 0.25: "1/4", 0.0625: "1/16"}
+"""The shares of the labels that `pairs` has."""
+SUBSETS = ("all features", "the 30 words", "random subset")
+
+
+def pairs(results: Results) -> list[Row]:
+    """Return AUC, lead and clear leads by number of pairs and share of the labels, and below it the other subsets."""
+    rows: dict[str, Row] = {}
+    for row in results["pairs"]:
+        share = SHARES[row["fraction"]]
+        line = rows.setdefault(text(row["pairs"]), {"pairs": row["pairs"], "of 30 words": text(row["words found"], 1)})
+        line[f"AUC, {share}"] = text(row["OCP subset"])
+        line[f"lead, {share}"] = f"{text(row['OCP - all'], sign=True)} ± {text(row['interval'])}"
+        line[f"clear, {share}"] = f"{row['draws ahead']}, {row['draws behind']}"
+    for subset in SUBSETS:
+        line = rows.setdefault(subset, {"pairs": subset, "of 30 words": ""})
+        for row in results["pairs"]:
+            share = SHARES[row["fraction"]]
+            line |= {f"AUC, {share}": text(row[subset]), f"lead, {share}": "", f"clear, {share}": ""}
+    return [*rows.values()]
+
+
+def assumptions(results: Results) -> list[Row]:
+    """Return how many features tell the order, and how they go together with the label."""
+    return [
+        {
+            **{title: row[title] for title in ("data", "features", "tell the order", "change one way")},
+            "label: first features": text(row["label, first features"]), "label: others": text(row["label, others"]),
+            "rank correlation": text(row["rank correlation"], 2),
+        }
+        for row in results["assumptions"]
+    ]  # fmt: skip
+
+
+def signs(results: Results) -> list[Row]:
+    """Return the share of positive weights beside the paper's, and the sizes of weights."""
+
+    def between(row: Row, mean: str, least: str, most: str) -> str:
+        return f"{text(row[mean], 2)} ({text(row[least], 2)} to {text(row[most], 2)})"
+
+    return [
+        {
+            "data": row["data"], "selected": text(row["selected"], 0), "positive: paper": text(row["paper"], 2),
+            "ours": between(row, "positive", "least", "most"), "difference": text(row["difference"], 2, sign=True),
+            "shuffled": between(row, "shuffled", "least, shuffled", "most, shuffled"),
+            "of the weight": text(row["of the weight"], 2), "size of +": text(row["size of +"]),
+            "size of −": text(row["size of −"]),
+        }
+        for row in results["figure3b"]
+    ]  # fmt: skip
+
+
+def names(results: Results) -> list[Row]:
+    """Return the features with the largest weights, and the most common ones that are never selected."""
+    return [
+        {"data": row["data"], "largest weights": row["largest"], "most common of those never selected": row["excluded"]}
+        for row in results["figure3b"]
+        if row["excluded"]
+    ]
+
+
 TABLES = {
     "figure2-1": lambda results: figure2(results, 1),
     "figure2-2": lambda results: figure2(results, 2),
     "figure2_loss": figure2_loss,
     "deviations": deviations,
     "population": population,
+    "pairs": pairs,
+    "assumptions": assumptions,
+    "figure3b": signs,
+    "figure3b-names": names,
 }
 
 CELLS = {
@@ -74,4 +139,7 @@ CELLS = {
     "population": lambda: synthetic.population(False),
 }
 
-PICTURES = {"figure2.svg": lambda results: picture.figure2(results["figure2"])}
+PICTURES = {
+    "figure2.svg": lambda results: picture.figure2(results["figure2"]),
+    "pairs.svg": lambda results: picture.number_of_pairs(results["pairs"]),
+}
