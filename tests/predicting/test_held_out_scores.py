@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -117,8 +118,21 @@ def panel(seed: int, months: int = 8, cards: int = 120) -> tuple[pl.DataFrame, p
 
 
 @pytest.mark.usefixtures("few_kernels")
-def test_the_rate_of_a_time_does_not_count_in_a_panel_too_small_to_look_ahead() -> None:
+def test_a_panel_too_small_to_look_ahead_has_no_score(tmp_path: Path) -> None:
     events, labels = panel(0, months=5, cards=28)
+    model = ev.EventClassifier("card", "at", numeric=["paid"], categorical=[], progress=False)
+    answer = model.fit(events, labels, "left").explain()
+    assert answer.facts["score"] is None
+    assert answer.verdict[0] == "'left' is predicted without a score: the latest times have too few rows."
+    assert any("by entity it would promise too much" in note for note in answer.notes)
+    model.save(tmp_path / "model")
+    assert ev.EventClassifier.load(tmp_path / "model").explain().verdict == answer.verdict
+
+
+@pytest.mark.usefixtures("few_kernels")
+def test_the_rate_of_a_time_does_not_count_where_the_latest_rows_lack_a_class() -> None:
+    events, labels = panel(0, months=5)
+    labels = labels.with_columns(pl.col("left") & (pl.col("known") < pl.col("known").max()))
     model = ev.EventClassifier("card", "at", numeric=["paid"], categorical=[], progress=False)
     answer = model.fit(events, labels, "left").explain()
     assert answer.facts["scored"] == "by entity"
@@ -140,6 +154,21 @@ def test_at_each_time_of_a_panel_the_predictions_of_a_part_have_the_same_mean(ta
     ]
     assert scores[0] <= {"binary": 0.52, "multiclass": y.mean(), "numeric": 0}[task] + 0.01
     assert scores[1] > scores[0] + 0.15
+
+
+@pytest.mark.parametrize("task", ["binary", "numeric"])
+def test_what_differs_within_a_time_keeps_its_score_in_a_panel_without_latest_rows(task: str) -> None:
+    rng, of, times = np.random.default_rng(0), job(), np.arange(1000) % 5
+    of = replace(of, task=task, y=of.y.astype(float) if task == "numeric" else of.y)
+    noisy = of.y + 0.4 * rng.normal(size=1000)
+    predictions, parts = {A: noisy if task == "numeric" else 1 / (1 + np.exp(0.5 - noisy))}, parts_of(of)
+    scores = [
+        held_out_scores(of, parts, {A: 1.0}, predictions, told, None, {}, None).score.value for told in (times, None)
+    ]
+    assert scores[1] > (0.9 if task == "binary" else 0.4)
+    assert scores[0] == pytest.approx(scores[1], abs=0.02)
+    small = np.arange(1000) % 30
+    assert held_out_scores(of, parts, {A: 1.0}, predictions, small, None, {}, None) is None
 
 
 @pytest.mark.usefixtures("few_kernels")

@@ -58,6 +58,10 @@ WITHIN_TIMES = (
     "The latest times have too few rows for a score of their own, so the score is by entity. How the rate of the label "
     "differs between times does not count in it."
 )
+NO_SCORE = (
+    "There are too few rows at the latest times, and at each time, for a score; by entity it would promise too much, "
+    "because other entities tell the rate of the label at a time in the training, and nobody in use."
+)
 WITH_RESPONSES = " with all responses"
 """What follows the name of a set that trees read with all responses of the convolutions."""
 SHARES: Mapping[tuple[str, str], float] = {
@@ -181,7 +185,7 @@ def learn(lesson: Lesson, effort: Effort) -> Predictor:
     copied_from = _strongest(lesson, blocks)
     sets, prior = learned_sets(list(families), target.task, effort.metric)
     parts = parts_of(job)
-    x, columns = matrices(blocks, sets if parts is not None else dict([*sets.items()][:1]))
+    x, columns = matrices(blocks, sets if parts is not None else dict(list(sets.items())[:1]))
     jobs = {name: replace(job, x=values, test=values[:0]) for name, values in x.items()}
     del blocks, x
     if parts is None:
@@ -195,7 +199,8 @@ def learn(lesson: Lesson, effort: Effort) -> Predictor:
         prepared = {name: Prepared(each, most) for name, each in jobs.items()}
         stack, scores, network = _weighed(lesson, job, prepared, prior, parts, latest, times, effort)
         notes = [*_of_budget([*skipped, *left_out]), *_of_sample(prepared, stack)]
-        notes += [WITHIN_TIMES] if latest is None and times is not None else []
+        if latest is None and times is not None:
+            notes.append(NO_SCORE if scores is None else WITHIN_TIMES)
         if network is not None:
             families[NETWORK], sets[NETWORK] = network, (NETWORK,)
     used = dict.fromkeys(part for name, _ in stack.models for part in sets[name])
@@ -339,7 +344,7 @@ def _weighed(
     latest: tuple[Array, Array] | None,
     times: Array | None,
     effort: Effort,
-) -> tuple[Stacked, HeldOutScores, Family | None]:
+) -> tuple[Stacked, HeldOutScores | None, Family | None]:
     """Return the models, weighed and trained on all rows, their scores, and the network if it is one of them."""
     workers, trainings = torch.get_num_threads(), _count(parts) + (_count(latest[1]) if latest else 0) + 1
     total = len(prior) * trainings

@@ -5,8 +5,9 @@ later than those of the training. The entities are divided into parts; the lates
 models that were trained on the earlier rows of the other parts, with weights from predictions of these earlier rows
 that were out of part too. Otherwise each part is predicted from the others, with weights from the others. Then the rows
 that are scored also train the models of other parts, so the interval is wider, see `overlap`. And in a panel, rows of
-other entities at the same time would tell the rate of that time, which is not known in use; so the predictions of a
-part have the same mean at each time.
+other entities at the same time would tell the rate of that time, which is not known in use. So if the latest rows of a
+panel cannot be scored, the predictions of a part have the same mean at each time; in a small panel this would leave
+little of them, and it has no score.
 
 Vocabularies, scales and components of the features are those of all rows; they read no label.
 """
@@ -31,8 +32,9 @@ SHARE = 0.2
 """The share of the rows that are the latest."""
 LEAST, LEAST_OF_CLASS = 30, 5
 """The smallest numbers of latest rows, and of each class among them, on which a predictor is scored."""
-LEAST_AT_TIME = 5
-"""The average number of rows with the same time from which on labels are a panel."""
+LEAST_AT_TIME, LEAST_OF_PART = 5, 10
+"""The average number of rows with the same time from which on labels are a panel, and of those in one part from which
+on it has a score by entity."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,8 @@ def held_out_scores(
     latest: tuple[Array, Array] | None,
     forward: Mapping[Cell, Array],
     metric: str | None,
-) -> HeldOutScores:
-    """Return the scores of models on rows that chose nothing.
+) -> HeldOutScores | None:
+    """Return the scores of models on rows that chose nothing; None for a small panel without latest rows.
 
     Args:
         job: The rows with their labels.
@@ -119,7 +121,10 @@ def held_out_scores(
     every = np.full(len(parts), True)
     together = logits(job.task, crossed(job, predictions, prior, parts, every, every))
     if latest is None and times is not None:
-        together = _levelled(together, np.unique(np.stack([parts, times]), axis=1, return_inverse=True)[1])
+        groups = np.unique(parts * (times.max() + 1) + times, return_inverse=True)[1]
+        if len(groups) < LEAST_OF_PART * (groups.max() + 1):
+            return None
+        together = _levelled(together, groups)
     elif job.task == "binary":
         together = _levelled(together, parts)
     by_entity = _score(job, together, every, metric, overlap(int(parts.max()) + 1))

@@ -7,7 +7,7 @@ from typing import Any
 from eventvec.answers import Answer
 from eventvec.errors import shown
 from eventvec.evaluation.metrics import METRIC_NAMES, METRICS
-from eventvec.predicting.event_predictor import Predictor
+from eventvec.predicting.event_predictor import NO_SCORE, Predictor
 from eventvec.predicting.held_out_scores import HeldOutScores
 from eventvec.statistics import Estimate
 from eventvec.tables.label_times import doubts
@@ -18,7 +18,9 @@ def explained(predictor: Predictor) -> Answer:
     info, target = predictor.info, predictor.target
     metric = info["metric"] or METRICS[target.task][0]
     name, scores = shown(target.name), info["scores"]
-    if scores is None:
+    if scores is None and NO_SCORE in predictor.notes:
+        verdict = [f"{name} is predicted without a score: the latest times have too few rows."]
+    elif scores is None:
         verdict = [f"{name} is predicted by one linear model, because there are too few rows to weigh several."]
     else:
         verdict = _scored(name, METRIC_NAMES[metric], scores, info["rows"])
