@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
-import os
 import platform
 import shlex
 import subprocess
@@ -57,10 +56,12 @@ def run(name: str, experiments: dict[str, Experiment], **options: dict[str, Any]
     except EventvecError as error:
         sys.exit(f"{type(error).__name__}: {error}")
     settings = {option: value for option, value in values.items() if value is not None}
-    about = {**provenance(), **settings, "seconds": round(time.perf_counter() - start), "CPU seconds": _cpu_seconds()}
+    about = {**provenance(), **settings, "seconds": round(time.perf_counter() - start)}
     about["small"] = parsed.small
     if parsed.store is not None:
-        path = store(name, parsed.store or parsed.table, _command(name), about, rows, parsed.small)
+        given = {option: value for option, value in settings.items() if value != options[option].get("default")}
+        told = command(name, parsed.table, given)
+        path = store(name, parsed.store or parsed.table, told, about, rows, parsed.small)
         print(f"written to {path}", file=sys.stderr)
     show(parsed.table, rows, about, parsed.json, _text)
 
@@ -86,20 +87,23 @@ def show(title: str, rows: list[Row], about: Row, as_json: bool, text: Callable[
     console.print(" · ".join(f"{key} {value}" for key, value in about.items()), soft_wrap=True)
 
 
-def _command(name: str) -> str:
-    """Return the command that was given, without what says where its rows go."""
-    given, words = sys.argv[1:], list[str]()
-    for place, word in enumerate(given):
-        named = place > 0 and given[place - 1] == "--store"
-        if word not in ("--store", "--json", "--small") and not named:
-            words.append(word)
-    return shlex.join(["python", "-m", f"experiments.{name}", *words])
+def command(name: str, table: str, values: dict[str, Any]) -> str:
+    """Return the command that prints a table.
 
+    Args:
+        name: The folder in `experiments/`.
+        table: The name of the table.
+        values: The options that have other values than by default; of a folder, the last name is told.
 
-def _cpu_seconds() -> int:
-    """Return the CPU seconds of this process and of those that it started and that have ended."""
-    used = os.times()
-    return round(used.user + used.system + used.children_user + used.children_system)
+    Example:
+        >>> command("chance", "table", {"rows": [60, 200], "keep": Path("/home/me/runs")})
+        'python -m experiments.chance table --rows 60 200 --keep runs'
+    """
+    words = ["python", "-m", f"experiments.{name}", table]
+    for option, value in values.items():
+        listed = [] if value is True else value if isinstance(value, list | tuple) else [value]
+        words += [f"--{option}", *(Path(each).name if option == "keep" else str(each) for each in listed)]
+    return shlex.join(words)
 
 
 def _text(value: Any) -> str:

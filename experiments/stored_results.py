@@ -136,15 +136,20 @@ def rendered(name: str) -> str:
 
 def _about(result: Stored) -> str:
     about = result.about
-    seconds = f"{about['CPU seconds']:,} CPU seconds" if about.get("CPU seconds") else None
-    parts = [about.get("machine"), about.get("date"), seconds, about.get("note")]
+    parts = [about.get("machine"), about.get("date"), about.get("note")]
     return f"`{result.command}`, commit {', '.join(filter(None, [about['commit'], *parts]))}."
 
 
 def markdown(rows: Sequence[Row]) -> list[str]:
     """Return the lines of a table in Markdown."""
     titles = list(rows[0])
-    cells = [titles, ["---"] * len(titles), *([text(row[title]) for title in titles] for row in rows)]
+    if other := next((row for row in rows if list(row) != titles), None):
+        raise ValueError(f"a row of the table has the columns {list(other)}, the first {titles}")
+    cells = [
+        titles,
+        ["---"] * len(titles),
+        *([text(value).replace("|", "\\|") for value in row.values()] for row in rows),
+    ]
     return ["| " + " | ".join(each) + " |" for each in cells]
 
 
@@ -161,7 +166,7 @@ def text(value: Any, digits: int = 3, sign: bool = False) -> str:
         return ""
     shown = f"{abs(value):,}" if isinstance(value, int) else f"{abs(value):,.{digits}f}"
     shown = shown[1:] if shown.startswith("0.") else shown
-    return ("−" if value < 0 else "+" if sign else "") + shown
+    return ("−" if value < 0 and shown.strip(".0") else "+" if sign else "") + shown
 
 
 def differences(rows: Sequence[Row], others: Sequence[Row], tolerance: float) -> list[str]:
@@ -184,13 +189,19 @@ def differences(rows: Sequence[Row], others: Sequence[Row], tolerance: float) ->
             lines.append(f"no stored row has {dict(key(row))}")
             continue
         lines += [
-            f"{dict(key(row))}: {title} is {value}, stored {other[title]}"
+            f"{dict(key(row))}: {title} is {value}, stored {other.get(title)}"
             for title, value in row.items()
             if isinstance(value, float) and "second" not in title.lower()
-            if not math.isclose(value, other[title], rel_tol=tolerance, abs_tol=tolerance)
-            if not (math.isnan(value) and math.isnan(other[title]))
+            if not _close(value, other.get(title), tolerance)
         ]
     return lines
+
+
+def _close(value: float, other: Any, tolerance: float) -> bool:
+    if not isinstance(other, int | float):
+        return False
+    both_missing = math.isnan(value) and math.isnan(other)
+    return both_missing or math.isclose(value, other, rel_tol=tolerance, abs_tol=tolerance)
 
 
 def pictures(name: str) -> dict[str, str]:

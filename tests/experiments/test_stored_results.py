@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from experiments.command_line import command
 from experiments.stored_results import HERE, differences, markdown, names, page_of, pictures, rendered, store, stored
 from tests.experiments.test_small_modes import WITHOUT_DATA
 
@@ -100,3 +101,15 @@ def test_what_a_command_prints_is_stored_with_its_small_mode(tmp_path: Path, mon
     assert "`python -m experiments.x t`, commit abc, taken from the page." in page
     (tmp_path / "x" / "README.md").write_text(page)
     assert rendered("x") == page
+
+
+def test_the_command_of_a_table_says_its_options_and_no_folder_of_this_machine() -> None:
+    assert command("x", "t", {}) == "python -m experiments.x t"
+    values = {"seeds": "0,1", "kinds": ["panel", "no times"], "keep": "/home/me/runs"}
+    assert command("x", "t", values) == "python -m experiments.x t --seeds 0,1 --kinds panel 'no times' --keep runs"
+
+
+def test_rows_with_other_columns_are_refused_and_bars_do_not_end_a_cell() -> None:
+    assert markdown([{"a": "x|y", "b": -0.0001}])[2] == "| x\\|y | .000 |"
+    with pytest.raises(ValueError, match=r"columns \['b'\]"):
+        markdown([{"a": 1}, {"b": 2}])
