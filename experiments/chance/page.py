@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from experiments.stored_results import Results, Row, text
 
+HOLDS = {True: "yes", False: "**no**"}
+
 
 def _shown(row: Row) -> Row:
     digits = {"mean score": text(row["mean score"]), "standard error": text(row["standard error"])}
-    above = f"{100 * row['wholly above']:.0f} %"
+    above = "" if row["wholly above"] is None else f"{100 * row['wholly above']:.0f} %"
     chosen = {title: row[title] for title in ("kind", "task", "rows", "draws", "not printed")}
     return {
         **chosen,
         **digits,
         "chance": row["chance"],
         "wholly above": above,
-        "holds": "yes" if row["holds"] else "**no**",
+        "holds": HOLDS[row["holds"]] if row["not printed"] < row["draws"] else "no score",
     }
 
 
