@@ -265,7 +265,8 @@ def load(name: str, small: bool) -> Study:
         raise ConfigError(f"{name} has too few rows for parts; leave out --small or name another data set")
     static = [] if of_static(data.schema, list(data.sequences.static)) is None else [STATIC]
     sets, prior = learned_sets(names_for(data.schema) + static, task, "mae" if task == "numeric" else None)
-    late = latest_rows(job, data.moments if data.schema.clock else None, parts)
+    latest = latest_rows(job, data.moments if data.schema.clock else None)
+    late, parts = (None, parts) if latest is None else latest
     return Study(name, data, job, parts, late, sets, prior)
 
 
