@@ -82,7 +82,7 @@ def store(name: str, file: str, command: str, about: Row, rows: Sequence[Row], s
     path.parent.mkdir(exist_ok=True)
     told = json.loads(path.read_text()) if path.exists() else {}
     exact = json.loads(json.dumps(rows, default=str), parse_float=_shortened)
-    about = {key: value for key, value in about.items() if key != "small"}
+    about = {key: value for key, value in about.items() if key not in ("small", "keep")}
     told |= {"small": exact} if small else {"command": command, "about": about, "rows": exact}
     lines = [f"{json.dumps(key)}: {_listed(value)}" for key, value in told.items()]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -22,8 +22,7 @@ def _shown(row: Row) -> Row:
 
 def table(results: Results) -> list[Row]:
     """Return the rows of tables without times, and those of tables with times, which were drawn again later."""
-    without = [row for row in results["table"] if row["kind"] == "no times"]
-    return [_shown(row) for row in (*without, *results["table-times"])]
+    return [_shown(row) for row in (*results["table-no-times"], *results["table-times"])]
 
 
 def winners(results: Results) -> list[Row]:

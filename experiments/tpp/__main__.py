@@ -181,10 +181,10 @@ def counterfeits(small: bool, keep: Path) -> list[Row]:
 def words(small: bool, keep: Path) -> list[Row]:
     """Search by words: sentences that need no training, trained models, and both together, in two wordings."""
     searches = _searches(small, keep)
-    fused = chosen(trials([found for _, found in searches]))
+    fused = chosen(trials([similarities for _, similarities in searches]))
     return [
-        row for data, found in searches for wording, of in (("test", data), ("reworded", reworded(data)))
-        for row in _worded(of, wording, found, fused, {PERFECT: perfect_reader(_fit(of))})
+        row for data, similarities in searches for wording, of in (("test", data), ("reworded", reworded(data)))
+        for row in _worded(of, wording, similarities, fused, {PERFECT: perfect_reader(_fit(of))})
     ]  # fmt: skip
 
 
@@ -193,10 +193,10 @@ def others(small: bool, keep: Path) -> list[Row]:
     rows = []
     for name in (EARTHQUAKES,) if small else SETS:
         data, arms = problem(f"{name}{BY_OTHERS}", small), by_others(name)
-        found = {**by_sentences(data), **_similarities(arms, small, keep)}
+        similarities = {**by_sentences(data), **_similarities(arms, small, keep)}
         ours = reworded(data)
-        rows += _worded(data, "test", found, (), {EVERY_FACT: perfect_reader(_facts_fit(data))})
-        rows += _worded(ours, "reworded", found, (), {PERFECT: perfect_reader(_fit(ours))})
+        rows += _worded(data, "test", similarities, (), {EVERY_FACT: perfect_reader(_facts_fit(data))})
+        rows += _worded(ours, "reworded", similarities, (), {PERFECT: perfect_reader(_fit(ours))})
     return rows
 
 
@@ -205,16 +205,16 @@ def untrained(small: bool, keep: Path) -> list[Row]:
     rows = []
     for name in (EARTHQUAKES,) if small else SETS:
         data = problem(name, small)
-        found = by_sentences(data)
+        similarities = by_sentences(data)
         for wording, of in (("test", data), ("reworded", reworded(data))):
-            rows += _worded(of, wording, found, (), {PERFECT: perfect_reader(_fit(of))})
+            rows += _worded(of, wording, similarities, (), {PERFECT: perfect_reader(_fit(of))})
     return rows
 
 
 def fusions(small: bool, keep: Path) -> list[Row]:
     """All trials of fusion: the mean reciprocal rank on the rows that each training held out."""
     searches = _searches(small, keep)
-    names, tried = [data.name for data, _ in searches], trials([found for _, found in searches])
+    names, tried = [data.name for data, _ in searches], trials([similarities for _, similarities in searches])
     best = chosen(tried)
     return [
         {**fusion._asdict(), **dict(zip(names, scores, strict=True)), "mean": np.mean(scores), "chosen": fusion in best}
@@ -234,15 +234,15 @@ def _searches(small: bool, keep: Path) -> list[tuple[Benchmark, dict[str, Simila
 def _worded(
     of: Benchmark,
     wording: str,
-    found: Mapping[str, Similarities],
+    similarities: Mapping[str, Similarities],
     fused: Sequence[Fusion],
     bounds: Mapping[str, tuple[Scored, Scored]],
 ) -> list[Row]:
     """Return one row per search of a test part, by descriptions in one of the wordings."""
     scores = bags(of)
     bag = _better_bag(scores)
-    scores |= {name: searched(similar[wording][: len(of.queries)]) for name, similar in found.items()}
-    scores |= {str(fusion): searched(fusion(found, wording)) for fusion in fused}
+    scores |= {name: searched(similar[wording][: len(of.queries)]) for name, similar in similarities.items()}
+    scores |= {str(fusion): searched(fusion(similarities, wording)) for fusion in fused}
     scores |= bounds
     best = scores[FACTS][0]
     return [

@@ -197,12 +197,12 @@ def outcomes(n: int = 400) -> dict[Arm, Outcome]:
         ("cresp", 0, 64): (0.9, 0.8), ("cresp", 2, 64): (0.95, 0.85), ("cresp", 0, 256): (0.9, 0.86),
         ("fclr", 0, 64): (0.8, 0.7), ("metacde", 0, 64): (0.75,),
     }  # fmt: skip
-    rng, found = np.random.default_rng(0), {}
+    rng, by_cell = np.random.default_rng(0), {}
     for (name, layers, batch), shares in accuracies.items():
         for seed, share in enumerate(shares):
             right = rng.permutation(np.arange(n) < round(share * n))
-            found[Arm(name, "positions", layers, batch, seed)] = answers(right)
-    return found
+            by_cell[Arm(name, "positions", layers, batch, seed)] = answers(right)
+    return by_cell
 
 
 def answers(right: np.ndarray) -> Outcome:
@@ -217,18 +217,18 @@ def five(rows: list[Row]) -> list[Row]:
 
 
 def test_rows_have_the_means_of_networks_and_their_differences() -> None:
-    found = {(row["embedding"], row["layers"], row["batch"]): row for row in five(snooker.rows(outcomes()))}
-    plain, attentive = found["targeted CReSP", 0, 64], found["targeted CReSP", 2, 64]
+    by_cell = {(row["embedding"], row["layers"], row["batch"]): row for row in five(snooker.rows(outcomes()))}
+    plain, attentive = by_cell["targeted CReSP", 0, 64], by_cell["targeted CReSP", 2, 64]
     assert plain["ours"] == pytest.approx(0.85)
     assert plain["other pairs"] == pytest.approx(0.15)
     assert plain["of the networks"] == ".900 .800"
     assert attentive["attention adds"].startswith("+.050 ± ")
-    assert found["FCLR", 0, 64]["CReSP ahead"].startswith("+.100 ± ")
-    assert found["targeted CReSP", 0, 256]["batch adds"].startswith("+.030 ± ")
+    assert by_cell["FCLR", 0, 64]["CReSP ahead"].startswith("+.100 ± ")
+    assert by_cell["targeted CReSP", 0, 256]["batch adds"].startswith("+.030 ± ")
     assert plain["CReSP ahead"] == plain["attention adds"] == plain["batch adds"] == attentive["batch adds"] == ""
-    assert found["MetaCDE", 0, 64]["±"] == ""
-    assert found["FCLR", 0, 64]["MetaCDE ahead"] == "+.000"
-    assert found["MetaCDE", 0, 64]["CReSP ahead"] == "+.100"  # one network says nothing of others
+    assert by_cell["MetaCDE", 0, 64]["±"] == ""
+    assert by_cell["FCLR", 0, 64]["MetaCDE ahead"] == "+.000"
+    assert by_cell["MetaCDE", 0, 64]["CReSP ahead"] == "+.100"  # one network says nothing of others
 
 
 def test_rows_of_a_network_differ_in_their_looks_and_in_the_pairs_of_their_probe() -> None:
@@ -241,11 +241,11 @@ def test_rows_of_a_network_differ_in_their_looks_and_in_the_pairs_of_their_probe
 
 
 def test_an_interval_holds_the_test_pairs_and_the_spread_between_networks() -> None:
-    found = {arm: result for arm, result in outcomes().items() if (arm.name, arm.layers) == ("cresp", 0)}
-    found = {arm: result for arm, result in found.items() if arm.batch == 64}
-    (row,) = five(snooker.rows(found))
+    by_cell = {arm: result for arm, result in outcomes().items() if (arm.name, arm.layers) == ("cresp", 0)}
+    by_cell = {arm: result for arm, result in by_cell.items() if arm.batch == 64}
+    (row,) = five(snooker.rows(by_cell))
     of_networks = float(t.ppf(0.975, 1)) * math.sqrt(((0.9 - 0.85) ** 2 + (0.8 - 0.85) ** 2) / 1 / 2)
-    both = np.mean([result.test[0] for result in found.values()], 0)
+    both = np.mean([result.test[0] for result in by_cell.values()], 0)
     of_pairs = 1.96 * float(both.std()) / math.sqrt(len(both))
     assert row["±"] == pytest.approx(math.hypot(of_networks, of_pairs), rel=0.01)
     assert row["±"] > of_networks > 5 * of_pairs

@@ -88,11 +88,12 @@ def test_what_a_command_prints_is_stored_with_its_small_mode(tmp_path: Path, mon
     monkeypatch.setattr("experiments.stored_results.HERE", tmp_path)
     (tmp_path / "x").mkdir()
     rows = [{"a": 1 / 3, "b": "yes", "c": None}, {"a": float("nan"), "b": "no", "c": 12000}]
-    about = {"commit": "abc", "note": "taken from the page", "keep": Path("runs")}
-    store("x", "t", "python -m experiments.x t", about | {"small": False}, rows, small=False)
+    about = {"commit": "abc", "note": "taken from the page"}
+    told = {**about, "small": False, "keep": Path("/home/me/runs")}
+    store("x", "t", "python -m experiments.x t", told, rows, small=False)
     store("x", "t", "python -m experiments.x t", {"commit": "def"}, rows[:1], small=True)
     result = stored("x")["t"]
-    assert result.about == about | {"keep": "runs"}
+    assert result.about == about
     assert len(result.rows) == 2
     assert result.small == [{"a": 0.33333333, "b": "yes", "c": None}]
     (tmp_path / "x" / "README.md").write_text("Text.\n\n<!-- table t -->\n<!-- end -->\n\nMore.\n")

@@ -125,6 +125,7 @@ def test_a_panel_too_small_to_look_ahead_has_no_score(tmp_path: Path) -> None:
     assert answer.facts["score"] is None
     assert answer.verdict[0] == "'left' is predicted without a score: the latest times have too few rows."
     assert any("by entity it would promise too much" in note for note in answer.notes)
+    assert not any("rows that are scored" in note for note in answer.notes)
     model.save(tmp_path / "model")
     assert ev.EventClassifier.load(tmp_path / "model").explain().verdict == answer.verdict
 

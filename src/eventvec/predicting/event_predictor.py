@@ -44,7 +44,14 @@ from eventvec.predicting.families import (
     names_for,
     of_events,
 )
-from eventvec.predicting.held_out_scores import HeldOutScores, held_out_scores, latest_rows, times_of_panel
+from eventvec.predicting.held_out_scores import (
+    NO_SCORE,
+    WITHIN_TIMES,
+    HeldOutScores,
+    held_out_scores,
+    latest_rows,
+    times_of_panel,
+)
 from eventvec.predicting.network_family import NetworkLesson
 from eventvec.runs import Run, versions
 from eventvec.schema import Schema
@@ -54,14 +61,6 @@ from eventvec.tables.other_data import check_data
 
 HANDCRAFTED, ALL = "hand-crafted", "all"
 BOTH, CODES, CONVOLUTIONS = "codes and convolutions", "codes", "convolutions"
-WITHIN_TIMES = (
-    "The latest times have too few rows for a score of their own, so the score is by entity. How the rate of the label "
-    "differs between times does not count in it."
-)
-NO_SCORE = (
-    "There are too few rows at the latest times, and at each time, for a score; by entity it would promise too much, "
-    "because other entities tell the rate of the label at a time in the training, and nobody in use."
-)
 WITH_RESPONSES = " with all responses"
 """What follows the name of a set that trees read with all responses of the convolutions."""
 SHARES: Mapping[tuple[str, str], float] = {
@@ -194,8 +193,7 @@ def learn(lesson: Lesson, effort: Effort) -> Predictor:
     else:
         moments = lesson.moments if lesson.rows.data.schema.clock else None
         latest, times = latest_rows(job, moments), times_of_panel(moments)
-        trainings = _count(parts) + (_count(latest[1]) if latest else 0) + 1
-        prior, most, left_out = _afforded(jobs, prior, trainings, effort)
+        prior, most, left_out = _afforded(jobs, prior, _trainings(parts, latest), effort)
         prepared = {name: Prepared(each, most) for name, each in jobs.items()}
         stack, scores, network = _weighed(lesson, job, prepared, prior, parts, latest, times, effort)
         notes = [*_of_budget([*skipped, *left_out]), *_of_sample(prepared, stack)]
@@ -331,8 +329,9 @@ def learned_sets(
     return sets, prior
 
 
-def _count(parts: Array) -> int:
-    return int(parts.max()) + 1
+def _trainings(parts: Array, latest: tuple[Array, Array] | None) -> int:
+    """Return how often each model is trained: without each part, for the score of the latest rows, and on all rows."""
+    return int(parts.max()) + 1 + (int(latest[1].max()) + 1 if latest else 0) + 1
 
 
 def _weighed(
@@ -346,7 +345,7 @@ def _weighed(
     effort: Effort,
 ) -> tuple[Stacked, HeldOutScores | None, Family | None]:
     """Return the models, weighed and trained on all rows, their scores, and the network if it is one of them."""
-    workers, trainings = torch.get_num_threads(), _count(parts) + (_count(latest[1]) if latest else 0) + 1
+    workers, trainings = torch.get_num_threads(), _trainings(parts, latest)
     total = len(prior) * trainings
 
     def told(before: int) -> Progress | None:
@@ -358,7 +357,8 @@ def _weighed(
     forward = {}
     if latest is not None:
         late, of_earlier = latest
-        forward = out_of_parts(prepared, list(prior), of_earlier, ~late, workers, told(len(prior) * _count(parts)))
+        before = len(prior) * (int(parts.max()) + 1)
+        forward = out_of_parts(prepared, list(prior), of_earlier, ~late, workers, told(before))
     models, network, prior = {}, lesson.network, dict(prior)
     if network is not None:
         cell, seconds = (NETWORK, GIVEN), None

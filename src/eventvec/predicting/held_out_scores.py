@@ -36,6 +36,16 @@ LEAST_AT_TIME, LEAST_OF_PART = 5, 10
 """The average number of rows with the same time from which on labels are a panel, and of those in one part from which
 on it has a score by entity."""
 
+WITHIN_TIMES = (
+    "The latest times have too few rows for a score of their own, so the score is by entity. How the rate of the label "
+    "differs between times does not count in it."
+)
+NO_SCORE = (
+    "There are too few rows at the latest times, and at each time, for a score; by entity it would promise too much, "
+    "because other entities tell the rate of the label at a time in the training, and nobody in use."
+)
+"""What is said of a panel whose latest rows cannot be scored, with a score by entity and without one."""
+
 
 @dataclass(frozen=True)
 class HeldOutScores:

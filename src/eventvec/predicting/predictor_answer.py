@@ -7,8 +7,8 @@ from typing import Any
 from eventvec.answers import Answer
 from eventvec.errors import shown
 from eventvec.evaluation.metrics import METRIC_NAMES, METRICS
-from eventvec.predicting.event_predictor import NO_SCORE, Predictor
-from eventvec.predicting.held_out_scores import HeldOutScores
+from eventvec.predicting.event_predictor import Predictor
+from eventvec.predicting.held_out_scores import NO_SCORE, HeldOutScores
 from eventvec.statistics import Estimate
 from eventvec.tables.label_times import doubts
 
@@ -35,9 +35,10 @@ def explained(predictor: Predictor) -> Answer:
     sets = [{"features": features, "families": ", ".join(parts)} for features, parts in predictor.sets.items()]
     facts = {"label": target.name, "task": target.task, "metric": metric, "rows": info["rows"],
              "entities": info["entities"], **_facts(scores)}  # fmt: skip
+    of_score = "No model, penalty or weight was learned from the rows that are scored. The interval resamples entities."
     notes = (
         *predictor.notes,
-        "No model, penalty or weight was learned from the rows that are scored. The interval resamples entities.",
+        *([] if scores is None else [of_score]),
         "A column's gain is its share of the gain of all splits of boosted trees.",
     )
     tables: dict[str, Any] = {"models": models, "columns": columns, "sets": sets}
