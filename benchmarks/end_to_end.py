@@ -84,7 +84,7 @@ def ours(path: str, out: str, store: str | None) -> dict[str, list[float]]:
 def beside(path: str, store: str) -> dict[str, list[float]]:
     """Return further stages of eventvec, from a store and with a run that are there."""
     import eventvec as ev
-    from eventvec.evaluation.handcrafted_sets import handcrafted_features
+    from eventvec.blocks.handcrafted_sets import handcrafted_features
 
     stages, run, data = Stages(), ev.load(f"{store}.run"), ev.read(path, store=store, **COLUMNS)
     with stages.stage("features"):

@@ -13,10 +13,10 @@ import torch
 
 from benchmarks.measure import alternate, options, ratio, show
 from eventvec.evaluation import EvaluationOptions, score_features
-from eventvec.evaluation.folds import cross_validation
-from eventvec.evaluation.metrics import measure
-from eventvec.evaluation.models import Job, predict
-from eventvec.evaluation.task import target
+from eventvec.learners.folds import cross_validation
+from eventvec.learners.metrics import measure
+from eventvec.learners.single_learners import Job, predict
+from eventvec.learners.task import target
 
 NAMES = ("lightgbm", "logistic_regression")
 Features = dict[str, np.ndarray[Any, Any]]

@@ -18,8 +18,8 @@ import torch
 
 import eventvec as ev
 from benchmarks.measure import PRINT_PEAK_MEMORY, ROOT, options, show
-from eventvec.evaluation.handcrafted_sets import handcrafted_features
-from eventvec.evaluation.models import Job, lightgbm
+from eventvec.blocks.handcrafted_sets import handcrafted_features
+from eventvec.learners.single_learners import Job, lightgbm
 
 BUDGET = 30.0
 TABLES: Mapping[str, tuple[int, int, int, float | None]] = {

@@ -22,14 +22,14 @@ import torch
 
 from eventvec.errors import ConfigError, DataError
 from eventvec.evaluation.evaluation_options import in_range
-from eventvec.evaluation.folds import Split, cross_validation, group_codes, subsample
-from eventvec.evaluation.inputs import column, matrix
-from eventvec.evaluation.metrics import METRICS, measure
-from eventvec.evaluation.models import Boosting, Job, predict
-from eventvec.evaluation.parallel import side_by_side
-from eventvec.evaluation.resampled_scores import replicates
 from eventvec.evaluation.scoring import chosen_models
-from eventvec.evaluation.task import Target, target
+from eventvec.learners.folds import Split, cross_validation, group_codes, subsample
+from eventvec.learners.inputs import column, matrix
+from eventvec.learners.metrics import METRICS, measure
+from eventvec.learners.parallel import side_by_side
+from eventvec.learners.resampled_scores import replicates
+from eventvec.learners.single_learners import Boosting, Job, predict
+from eventvec.learners.task import Target, target
 from eventvec.sequences import Array
 from eventvec.statistics import Scores
 from eventvec.statistics.resampling import resample

@@ -12,7 +12,7 @@ import torch
 import eventvec as ev
 import make
 from eventvec.errors import ConfigError, DataError
-from eventvec.evaluation.models import Boosting, Job, _boosted
+from eventvec.learners.single_learners import Boosting, Job, _boosted
 from eventvec.sequences import Sequences
 from eventvec.threads import SMALL, VARIABLE, as_many_threads_as_pay, size
 

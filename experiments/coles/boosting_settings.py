@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from eventvec.errors import ConfigError, nearest
-from eventvec.evaluation.models import Boosting
+from eventvec.learners.single_learners import Boosting
 
 LIGHTGBM: Mapping[str, Boosting] = {
     "age_group": Boosting(1000, 0.02, 0.75, 12, 50),

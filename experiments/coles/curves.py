@@ -20,9 +20,9 @@ import eventvec as ev
 from eventvec import runs
 from eventvec.config import Table, build_method
 from eventvec.embedding import choose_device
-from eventvec.evaluation.metrics import measure
-from eventvec.evaluation.models import Job, predict
-from eventvec.evaluation.resampled_scores import replicates
+from eventvec.learners.metrics import measure
+from eventvec.learners.resampled_scores import replicates
+from eventvec.learners.single_learners import Job, predict
 from eventvec.sequences import Array
 from eventvec.statistics import Scores
 from eventvec.statistics.resampling import resample

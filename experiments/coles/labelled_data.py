@@ -10,7 +10,7 @@ import torch
 
 import eventvec as ev
 from eventvec import config, datasets
-from eventvec.evaluation import join_labels
+from eventvec.examples.joined_labels import join_labels
 from eventvec.schema import FIRST, UNKNOWN, Numeric
 from eventvec.sequences import Array
 from eventvec.tables.scales import scaled

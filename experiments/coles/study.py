@@ -21,11 +21,11 @@ import torch
 
 import eventvec as ev
 from eventvec import runs
+from eventvec.blocks.handcrafted_sets import handcrafted_features
 from eventvec.config import Table, build_encoder, build_method
 from eventvec.embedding import choose_device
 from eventvec.encoders.aggregates import aggregate_features
 from eventvec.evaluation.baselines import baselines
-from eventvec.evaluation.handcrafted_sets import handcrafted_features
 from eventvec.reporting import map2d
 from eventvec.runs import run_files
 from eventvec.sequences import Array

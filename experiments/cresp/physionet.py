@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from eventvec.evaluation.resampled_scores import replicates
+from eventvec.learners.resampled_scores import replicates
 from eventvec.statistics.resampling import resample
 from experiments.command_line import Row
 from experiments.cresp import icu_deaths, icu_stays

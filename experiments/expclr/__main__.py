@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.decomposition import PCA
 
-from eventvec.evaluation import measure
+from eventvec.learners.metrics import measure
 from experiments.command_line import Row, run
 from experiments.expclr.arms import FEATURES, STEPS, UNTRAINED, Arm, file_name, vectors
 from experiments.expclr.problems import IN_UNITS, Name, Variant, problem, stay_aggregates

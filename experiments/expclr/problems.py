@@ -21,7 +21,7 @@ import polars as pl
 
 import eventvec as ev
 from eventvec.errors import DataError
-from eventvec.evaluation.metrics import Task
+from eventvec.learners.metrics import Task
 from eventvec.sequences import Array
 from experiments import data as private
 from experiments.cresp import icu_stays

@@ -12,8 +12,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from eventvec.evaluation import measure
-from eventvec.evaluation.resampled_scores import replicates
+from eventvec.learners.metrics import measure
+from eventvec.learners.resampled_scores import replicates
 from eventvec.sequences import Array
 from eventvec.statistics.resampling import resample
 from experiments.expclr.arms import Arm, vectors
@@ -31,7 +31,7 @@ class Scored:
 
     Args:
         values: `(trainings,)` scores on the test part.
-        replicates: `(replicates, trainings)` scores on resampled users, see `evaluation.resampled_scores`.
+        replicates: `(replicates, trainings)` scores on resampled users, see `learners.resampled_scores`.
         units: The number of users of the test part.
 
     Example:

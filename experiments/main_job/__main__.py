@@ -9,9 +9,9 @@ import polars as pl
 import torch
 
 import eventvec as ev
-from eventvec.evaluation import measure
-from eventvec.evaluation.resampled_scores import replicates
 from eventvec.evaluation.result import TOGETHER
+from eventvec.learners.metrics import measure
+from eventvec.learners.resampled_scores import replicates
 from eventvec.sequences import Array
 from eventvec.statistics import Estimate, Scores
 from eventvec.statistics.resampling import resample

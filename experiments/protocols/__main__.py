@@ -13,15 +13,14 @@ import torch
 
 import eventvec as ev
 from eventvec import files
+from eventvec.blocks.handcrafted_sets import bounded
 from eventvec.dataset import repeated
 from eventvec.embedding import encode, with_moment
 from eventvec.encoders import Handcrafted
-from eventvec.evaluation import measure
-from eventvec.evaluation.folds import group_codes
-from eventvec.evaluation.handcrafted_sets import bounded
-from eventvec.evaluation.metrics import METRICS
-from eventvec.evaluation.models import Job, decided, lightgbm
-from eventvec.evaluation.resampled_scores import replicates
+from eventvec.learners.folds import group_codes
+from eventvec.learners.metrics import METRICS, measure
+from eventvec.learners.resampled_scores import replicates
+from eventvec.learners.single_learners import Job, decided, lightgbm
 from eventvec.sequences import Array
 from eventvec.statistics import Scores
 from eventvec.statistics.estimates import decimal

@@ -15,7 +15,7 @@ import pyarrow as pa
 import torch
 
 import eventvec as ev
-from eventvec.evaluation.metrics import Task
+from eventvec.learners.metrics import Task
 from eventvec.schema import Numeric
 from eventvec.sequences import Array
 from eventvec.tables.statics import attach_known

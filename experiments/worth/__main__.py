@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from eventvec.blocks.handcrafted_sets import handcrafted_features
 from eventvec.embedding import encode
 from eventvec.encoders import Aggregates
 from eventvec.errors import ConfigError
 from eventvec.evaluation import score_features
-from eventvec.evaluation.handcrafted_sets import handcrafted_features
 from eventvec.evaluation.result import Evaluation
 from eventvec.sequences import Array
 from eventvec.statistics import Scores

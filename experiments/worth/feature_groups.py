@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 
+from eventvec.blocks.handcrafted_sets import handcrafted_features
 from eventvec.evaluation import score_features
-from eventvec.evaluation.handcrafted_sets import handcrafted_features
 from experiments.command_line import Row
 from experiments.worth.halves import Problem
 

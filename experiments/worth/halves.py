@@ -16,7 +16,7 @@ import polars as pl
 import torch
 
 import eventvec as ev
-from eventvec.evaluation import join_labels
+from eventvec.examples.joined_labels import join_labels
 from eventvec.sequences import Array
 from experiments import data as private
 

@@ -11,11 +11,12 @@ from time import perf_counter
 
 import numpy as np
 
-from eventvec.evaluation import measure, target
-from eventvec.evaluation.folds import cross_validation
-from eventvec.evaluation.models import Boosting, Job, leaf, lightgbm, linear_model
-from eventvec.evaluation.resampled_scores import replicates
-from eventvec.evaluation.stacking import stacked
+from eventvec.learners.folds import cross_validation
+from eventvec.learners.metrics import measure
+from eventvec.learners.resampled_scores import replicates
+from eventvec.learners.single_learners import Boosting, Job, leaf, lightgbm, linear_model
+from eventvec.learners.stacking import stacked
+from eventvec.learners.task import target
 from eventvec.sequences import Array
 from eventvec.statistics import Scores
 from eventvec.statistics.resampling import resample

@@ -19,11 +19,12 @@ import polars as pl
 import torch
 
 import eventvec as ev
-from eventvec.evaluation import measure, target
-from eventvec.evaluation.folds import cross_validation
-from eventvec.evaluation.resampled_scores import replicates
+from eventvec.blocks.families import NETWORK
+from eventvec.learners.folds import cross_validation
+from eventvec.learners.metrics import measure
+from eventvec.learners.resampled_scores import replicates
+from eventvec.learners.task import target
 from eventvec.methods.supervised import AUXILIARY_WEIGHTS
-from eventvec.predicting.families import NETWORK
 from eventvec.sequences import Array
 from eventvec.statistics import Scores
 from eventvec.statistics.resampling import resample

@@ -2,7 +2,7 @@
 
 The rows are halves for choosing and the training parts of published protocols, so no test row is read. Each row is
 predicted by models that were trained on other entities, with weights from other entities; where labels have times of a
-calendar, the latest fifth of the rows is predicted from earlier ones, as in `predicting.held_out_scores`.
+calendar, the latest fifth of the rows is predicted from earlier ones, as in `prepared.held_out_scores`.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ import torch
 
 import eventvec as ev
 from eventvec import files
+from eventvec.blocks.families import STATIC, Block, Rows, matrix, names_for, of_events, of_static
 from eventvec.embedding import with_moment
 from eventvec.errors import ConfigError
-from eventvec.evaluation import learners, stacking
-from eventvec.evaluation.fitted import probabilities
-from eventvec.evaluation.learners import LINEAR, TREES, Prepared, surprise
-from eventvec.evaluation.metrics import Task, measure
-from eventvec.evaluation.models import Job, decided, lightgbm
-from eventvec.evaluation.stacking import Cell, assembled, crossed, logits, out_of_parts, parts_of
+from eventvec.learners import stacking
+from eventvec.learners.fitted import probabilities
+from eventvec.learners.held_out_scores import SHARE, latest_rows
+from eventvec.learners.metrics import Task, measure
+from eventvec.learners.prepared import LINEAR, TREES, Prepared, surprise
+from eventvec.learners.single_learners import Job, decided, lightgbm
+from eventvec.learners.stacking import Cell, assembled, crossed, logits, out_of_parts, parts_of
 from eventvec.predicting.event_predictor import ALL, HANDCRAFTED, learned_sets
-from eventvec.predicting.families import STATIC, Block, Rows, matrix, names_for, of_events, of_static
-from eventvec.predicting.held_out_scores import SHARE, latest_rows
 from eventvec.sequences import Array
 from experiments.command_line import Row
 from experiments.jobs import side_by_side
@@ -206,7 +206,7 @@ def with_changes(study: Study, cells: Sequence[Cell], changes: Mapping[str, Any]
     prepared = {name: Prepared(study.features(name)) for name in dict.fromkeys(name for name, _ in cells)}
     with ExitStack() as patched:
         for name, value in changes.items():
-            patched.enter_context(patch.object(learners, name, value))
+            patched.enter_context(patch.object(prepared, name, value))
         return out_of_parts(prepared, cells, study.parts, study.learned)
 
 

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from eventvec.attribution.score_changes import Trained, other_labels, prediction_changes, score_changes
 from eventvec.evaluation import score_features
 from eventvec.evaluation.protocols import choose_protocol
-from eventvec.evaluation.task import target
+from eventvec.learners.task import target
 
 CHOICES = {"both_sides": False, "folds": 5, "seed": 3, "learned_from": ()}
 LABELS = {"binary": lambda v: v > 0, "multiclass": lambda v: np.digitize(v, [-0.5, 0.5]), "numeric": lambda v: v}

@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from eventvec.evaluation import measure, models, score_features, target
+from eventvec.evaluation import score_features
 from eventvec.evaluation.choice import best, candidates, chosen_best, worth
-from eventvec.evaluation.folds import cross_validation, holdout_splits
-from eventvec.evaluation.learners import divided
-from eventvec.evaluation.models import Job
-from eventvec.evaluation.resampled_scores import replicates
 from eventvec.evaluation.result import Result
+from eventvec.learners import single_learners
+from eventvec.learners.folds import cross_validation, holdout_splits
+from eventvec.learners.metrics import measure
+from eventvec.learners.prepared import divided
+from eventvec.learners.resampled_scores import replicates
+from eventvec.learners.single_learners import Job
+from eventvec.learners.task import target
 from eventvec.statistics import Estimate, Scores
 from eventvec.statistics.resampling import resample
 
@@ -129,9 +132,9 @@ def test_each_fold_has_the_score_of_the_set_that_is_best_inside_its_training_par
             parts, out = divided(job, 3), np.empty(len(train))
             for part in range(3):
                 rest, left = np.flatnonzero(parts != part), np.flatnonzero(parts == part)
-                out[left] = models.linear_model(Job("binary", 2, job.x[rest], job.y[rest], job.x[left]))
+                out[left] = single_learners.linear_model(Job("binary", 2, job.x[rest], job.y[rest], job.x[left]))
             inside[name] = measure("binary", job.y, out)[0]
-            scores[name] = measure("binary", labels.y[test], models.linear_model(job))[0]
+            scores[name] = measure("binary", labels.y[test], single_learners.linear_model(job))[0]
         names.append(max(inside, key=lambda name: inside[name]))
         expected.append(scores[names[-1]])
     scores = chosen_best(answer.basis.deciding)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from eventvec.answers.charts import KNOWN
 from eventvec.evaluation.evaluation_charts import charts
-from eventvec.evaluation.metrics import METRICS, Task
+from eventvec.learners.metrics import METRICS, Task
 from eventvec.statistics import Estimate
 from pages import axes_of, evaluation
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 import eventvec as ev
+from eventvec.blocks.handcrafted_sets import handcrafted_features
 from eventvec.encoders.aggregates import aggregate_features
 from eventvec.errors import ConfigError, DataError
 from eventvec.evaluation.baselines import baselines
-from eventvec.evaluation.handcrafted_sets import handcrafted_features
 from eventvec.tables import holdout_mask
 from eventvec.tables.label_times import untimed
 

@@ -11,11 +11,11 @@ import polars as pl
 import pytest
 
 import eventvec as ev
+from eventvec.blocks.handcrafted_sets import handcrafted_features
 from eventvec.encoders.aggregates import aggregate_features
 from eventvec.errors import ConfigError, DataError
-from eventvec.evaluation.folds import date_splits
-from eventvec.evaluation.handcrafted_sets import handcrafted_features
-from eventvec.evaluation.task import target
+from eventvec.learners.folds import date_splits
+from eventvec.learners.task import target
 
 N, MODELS = 80, {"models": ["logistic_regression"], "folds": 3}
 FIRST = date(2024, 1, 1)

@@ -10,7 +10,8 @@ import pytest
 
 import eventvec as ev
 from eventvec.answers.printing import text
-from eventvec.evaluation import METRICS, score_features
+from eventvec.evaluation import score_features
+from eventvec.learners.metrics import METRICS
 from eventvec.statistics import Estimate, Scores
 
 LINEAR = dict.fromkeys(("binary", "multiclass", "multilabel"), "logistic_regression") | {"numeric": "ridge"}

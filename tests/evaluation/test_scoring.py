@@ -10,12 +10,15 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from eventvec.errors import ConfigError, DataError
-from eventvec.evaluation import Unfinished, fold_scores, measure, models, score_features, scoring, target
-from eventvec.evaluation.folds import cross_validation
-from eventvec.evaluation.learners import TREES, Prepared
-from eventvec.evaluation.models import Job
+from eventvec.evaluation import Unfinished, fold_scores, score_features, scoring
 from eventvec.evaluation.result import Evaluation
-from eventvec.evaluation.stacking import PRIOR, learners_of, out_of_parts, parts_of, trained
+from eventvec.learners import single_learners
+from eventvec.learners.folds import cross_validation
+from eventvec.learners.metrics import measure
+from eventvec.learners.prepared import TREES, Prepared
+from eventvec.learners.single_learners import Job
+from eventvec.learners.stacking import PRIOR, learners_of, out_of_parts, parts_of, trained
+from eventvec.learners.task import target
 from eventvec.statistics.intervals import cross_validation_half_width
 
 
@@ -45,7 +48,7 @@ def test_scores_equal_those_of_a_plain_loop():
     both = np.concatenate([sets["embedding"], sets["aggregates"]], axis=1)
     for name, x in (*sets.items(), ("both", both)):
         expected = [
-            roc_auc_score(y[test], models.linear_model(Job("binary", 2, x[train], y[train] * 1, x[test])))
+            roc_auc_score(y[test], single_learners.linear_model(Job("binary", 2, x[train], y[train] * 1, x[test])))
             for train, test in cross_validation(target(y), 4, None, 7)
         ]
         assert evaluation.basis.get(name, "logistic_regression").main.values == pytest.approx(expected)
@@ -297,7 +300,7 @@ def test_weights_count_in_training_and_in_scores():
         job = Job("binary", 2, x[train], labelled.y[train], x[test], weights=relative[train])
         truth, predicted = (
             np.repeat(labelled.y[test], weights[test]),
-            np.repeat(models.linear_model(job), weights[test]),
+            np.repeat(single_learners.linear_model(job), weights[test]),
         )
         expected.append(measure("binary", truth, predicted)[0])
     result = evaluation.basis.get("embedding", "logistic_regression").main
@@ -368,7 +371,7 @@ def test_several_labels_are_the_mean_of_each_alone_in_the_same_folds():
         for place, codes in enumerate(labelled.y.T):
             rows, tested = train[codes[train] >= 0], test[codes[test] >= 0]
             job = Job("binary", 2, x[rows], codes[rows], x[tested])
-            expected[fold, place] = measure("binary", codes[tested], models.linear_model(job))
+            expected[fold, place] = measure("binary", codes[tested], single_learners.linear_model(job))
     result = evaluation.basis.get("embedding", "logistic_regression")
     assert result.main.values == pytest.approx(expected[..., 0].mean(1))
     assert result.secondary.values == pytest.approx(expected[..., 1].mean(1))

@@ -12,10 +12,10 @@ from scipy.stats import rankdata, spearmanr
 from sklearn.metrics import roc_auc_score
 
 import eventvec as ev
+from eventvec.blocks.handcrafted_sets import feature_texts
 from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.errors import ConfigError
 from eventvec.evaluation import suspicion
-from eventvec.evaluation.handcrafted_sets import feature_texts
 from eventvec.evaluation.suspicion import OPENING
 from eventvec.schema import Categorical, Numeric, Schema
 
@@ -81,7 +81,7 @@ def test_a_sample_of_the_rows_finds_what_all_rows_show() -> None:
 
 
 def unnamed(labels: Any, groups: Any = None) -> tuple[Any, Any]:
-    return ev.evaluation.target(labels), groups
+    return ev.learners.task.target(labels), groups
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -23,7 +23,7 @@ import make
 from eventvec import config
 from eventvec.encoders import PaperTransformer
 from eventvec.errors import ConfigError
-from eventvec.evaluation.models import Boosting
+from eventvec.learners.single_learners import Boosting
 from eventvec.losses import BinomialDeviance, Histogram, Margin, Triplet
 from eventvec.losses.negatives import HardNegatives
 from eventvec.schema import UNKNOWN, Categorical, Schema

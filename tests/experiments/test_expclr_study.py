@@ -16,7 +16,7 @@ from experiments.expclr.settings import CHOSEN, FEW_LABELS, FEW_TRIALS, LABEL_TR
 
 import eventvec as ev
 import make
-from eventvec.evaluation.resampled_scores import replicates
+from eventvec.learners.resampled_scores import replicates
 from eventvec.statistics.resampling import resample
 
 

@@ -9,7 +9,7 @@ from experiments.protocol import paper_protocol, paper_split
 from sklearn import linear_model, metrics, model_selection, pipeline, preprocessing
 
 from eventvec.errors import ConfigError, DataError
-from eventvec.evaluation.models import Boosting, Job, lightgbm
+from eventvec.learners.single_learners import Boosting, Job, lightgbm
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from experiments.worth.rule import OF_CLASSES, RULE, Study, load, means, setting
 from experiments.worth.vectors import BESIDE
 
 from eventvec.config import complete
-from eventvec.evaluation import learners, stacking
+from eventvec.learners import prepared, stacking
 from eventvec.sequences import Sequences
 from eventvec.training.suggestions import suggest
 
@@ -39,7 +39,7 @@ def test_a_changed_constant_changes_predictions_and_has_its_value_again(study: S
     assert (trees[1], linear[1]) == ("trees", "linear")
     assert few.std() < rule[trees].std() / 2
     np.testing.assert_array_equal(same, rule[linear])
-    assert learners.ROUNDS == 300
+    assert prepared.ROUNDS == 300
 
 
 def test_predictions_are_kept_and_the_weights_are_of_each_setting(study: Study, tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
 
 import eventvec as ev
+from eventvec.blocks import families
 from eventvec.errors import CheckpointError, ConfigError, DataError
-from eventvec.predicting import families
 
 N, EVENTS, START = 120, 6, datetime(2024, 1, 1)
 KNOWN = START + timedelta(days=200)

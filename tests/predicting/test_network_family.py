@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 
 import eventvec as ev
+from eventvec.blocks import families
 from eventvec.errors import CheckpointError, ConfigError
-from eventvec.evaluation import stacking
-from eventvec.predicting import families
+from eventvec.learners import stacking
 from eventvec.predicting.network_family import Network, NetworkLesson
 from eventvec.runs import load
 from eventvec.training.setup import set_up
@@ -115,7 +115,7 @@ def test_the_predictions_of_a_fold_know_nothing_of_its_labels(monkeypatch: pytes
     """Each network is trained on the rows of its fold alone, and predicts the held-out ones."""
     data = ev.read(events(), key="card", time="at", categorical=["what"], numeric=[])
     y = (np.arange(N) % 3 == 0).astype(int)
-    target = ev.evaluation.target(y)
+    target = ev.learners.task.target(y)
     parts, learned = (np.arange(N) >= 60).astype(int), np.arange(N) % 10 > 0
     seen = list[Any]()
     trained = NetworkLesson.trained

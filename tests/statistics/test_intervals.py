@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from eventvec.evaluation import resampled_scores
-from eventvec.evaluation.metrics import measure
-from eventvec.evaluation.resampled_scores import replicates
+from eventvec.learners import resampled_scores
+from eventvec.learners.metrics import measure
+from eventvec.learners.resampled_scores import replicates
 from eventvec.sequences import Array
 from eventvec.statistics import resampling
 from eventvec.statistics.intervals import cross_validation_half_width, crossed_half_width, labels_needed

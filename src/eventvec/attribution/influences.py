@@ -19,14 +19,13 @@ from eventvec.dataset import Dataset, check_entities, repeated
 from eventvec.embedding import Progress, encode, with_moment
 from eventvec.encoders.interface import capabilities, readable_rows
 from eventvec.errors import ConfigError, DataError
-from eventvec.evaluation import target
-from eventvec.evaluation.folds import group_codes, units
-from eventvec.evaluation.joined_labels import join_timed
-from eventvec.evaluation.metrics import METRICS
-from eventvec.evaluation.models import linear
 from eventvec.evaluation.protocols import choose_protocol
 from eventvec.evaluation.scoring import chosen_models as choose
-from eventvec.evaluation.task import Target
+from eventvec.examples.joined_labels import join_timed
+from eventvec.learners.folds import group_codes, units
+from eventvec.learners.metrics import METRICS
+from eventvec.learners.single_learners import linear
+from eventvec.learners.task import Target, target
 from eventvec.options import accepts, gather, those_of
 from eventvec.runs import Run, check_run
 from eventvec.sequences import Array

@@ -14,14 +14,14 @@ import numpy as np
 import torch
 
 from eventvec.evaluation.fold_scores import STACKED
-from eventvec.evaluation.folds import Split, apart, cross_validation
-from eventvec.evaluation.metrics import measure
-from eventvec.evaluation.models import Job, decided, predict
-from eventvec.evaluation.parallel import side_by_side
 from eventvec.evaluation.protocols import Protocol
-from eventvec.evaluation.resampled_scores import replicates
-from eventvec.evaluation.stacking import stacked
-from eventvec.evaluation.task import Target
+from eventvec.learners.folds import Split, apart, cross_validation
+from eventvec.learners.metrics import measure
+from eventvec.learners.parallel import side_by_side
+from eventvec.learners.resampled_scores import replicates
+from eventvec.learners.single_learners import Job, decided, predict
+from eventvec.learners.stacking import stacked
+from eventvec.learners.task import Target
 from eventvec.sequences import Array
 from eventvec.statistics import Estimate, Scores
 from eventvec.statistics.resampling import resample

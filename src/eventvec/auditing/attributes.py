@@ -11,12 +11,13 @@ from eventvec.answers import Answer
 from eventvec.auditing.findings import Row, judged, unanswered
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError
-from eventvec.evaluation import METRICS, evaluate
-from eventvec.evaluation.joined_labels import rows_among
+from eventvec.evaluation import evaluate
+from eventvec.learners.metrics import METRICS
 from eventvec.statistics.corrections import together
 from eventvec.statistics.estimates import decimal
 from eventvec.tables import Embeddings
 from eventvec.tables.coding import missing_values
+from eventvec.tables.keys import rows_among
 from eventvec.tables.sources import Tabular, read_table
 
 OPPONENTS = ("aggregates", "handcrafted", "event_count", "untrained")

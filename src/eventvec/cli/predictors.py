@@ -13,7 +13,7 @@ from eventvec import tables
 from eventvec.cli import terminal
 from eventvec.cli.event_inputs import counts
 from eventvec.errors import ConfigError
-from eventvec.evaluation import target
+from eventvec.learners.task import target
 from eventvec.options import option_types, those_of
 from eventvec.tables.addresses import public_name
 from eventvec.tables.label_times import refuse_empty

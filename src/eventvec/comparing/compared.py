@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from eventvec.answers import Answer, Chart, charts
 from eventvec.comparing.winner import choose
 from eventvec.evaluation.choice import best, worth
-from eventvec.evaluation.metrics import METRIC_NAMES
 from eventvec.evaluation.result import NAMES, Evaluation, Result
 from eventvec.evaluation.suspicion import suspicion
+from eventvec.learners.metrics import METRIC_NAMES
 from eventvec.statistics import Estimate
 from eventvec.statistics.intervals import RELEVANT, labels_needed
 

@@ -11,8 +11,7 @@ import polars as pl
 
 from eventvec.dataset import Dataset
 from eventvec.errors import CheckpointError, ConfigError
-from eventvec.evaluation import JoinedLabels
-from eventvec.evaluation.joined_labels import join_timed
+from eventvec.examples.joined_labels import JoinedLabels, join_timed
 from eventvec.files import sweep, write_text
 from eventvec.options import above_zero, at_least
 from eventvec.tables import check_place

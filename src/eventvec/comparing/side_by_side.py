@@ -19,11 +19,12 @@ from eventvec.comparing.plans import STEPS, Progress, begin, budget, ticker, usa
 from eventvec.config import Table
 from eventvec.dataset import Dataset, check_entities
 from eventvec.errors import ConfigError, DataError, shown
-from eventvec.evaluation import evaluate, target
+from eventvec.evaluation import evaluate
 from eventvec.evaluation.protocols import choose_protocol
 from eventvec.evaluation.result import MADE, Evaluation
 from eventvec.evaluation.scoring import chosen_models as choose_models
 from eventvec.files import path_only, write_text
+from eventvec.learners.task import target
 from eventvec.options import accepts, gather_all
 from eventvec.runs import Run, load
 from eventvec.runs.run_files import read_info

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from eventvec.evaluation.baselines import BASELINES
 from eventvec.evaluation.choice import candidates, worth
-from eventvec.evaluation.metrics import METRIC_NAMES
 from eventvec.evaluation.result import CONTROL, LEARNED, NAMES, TOGETHER, Evaluation, Result
+from eventvec.learners.metrics import METRIC_NAMES
 from eventvec.statistics import Estimate
 from eventvec.statistics.intervals import RELEVANT, labels_needed
 

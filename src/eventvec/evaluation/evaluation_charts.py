@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from eventvec.answers.charts import Chart, Series, curves, dots, lines_height, looks
-from eventvec.evaluation.metrics import METRIC_NAMES
 from eventvec.evaluation.part_sets import is_part
 from eventvec.evaluation.result import DECIDING, NAMES
+from eventvec.learners.metrics import METRIC_NAMES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from eventvec.evaluation.fitted import Fitted
-from eventvec.evaluation.folds import subsample
-from eventvec.evaluation.learners import TREES, Prepared, divided
-from eventvec.evaluation.metrics import measure
-from eventvec.evaluation.models import Job, decided, predict
-from eventvec.evaluation.parallel import Progress, side_by_side
 from eventvec.evaluation.part_sets import is_part
 from eventvec.evaluation.protocols import Protocol
-from eventvec.evaluation.resampled_scores import replicates
 from eventvec.evaluation.result import CONTROL, TOGETHER, Result, deciding_model
-from eventvec.evaluation.stacking import (
+from eventvec.learners.fitted import Fitted
+from eventvec.learners.folds import subsample
+from eventvec.learners.metrics import measure
+from eventvec.learners.parallel import Progress, side_by_side
+from eventvec.learners.prepared import TREES, Prepared, divided
+from eventvec.learners.resampled_scores import replicates
+from eventvec.learners.single_learners import Job, decided, predict
+from eventvec.learners.stacking import (
     PRIOR,
     Cell,
     Stacked,
@@ -32,7 +32,7 @@ from eventvec.evaluation.stacking import (
     summed,
     trained,
 )
-from eventvec.evaluation.task import Target
+from eventvec.learners.task import Target
 from eventvec.sequences import Array
 from eventvec.statistics import Scores
 from eventvec.statistics.resampling import resample

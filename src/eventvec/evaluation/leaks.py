@@ -10,11 +10,11 @@ import numpy as np
 
 from eventvec.dataset import Dataset, repeated
 from eventvec.errors import DataError, printable, shown
-from eventvec.evaluation.joined_labels import rows_among
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings
 from eventvec.tables.addresses import public_name
 from eventvec.tables.cutoffs import cut_before, ends
+from eventvec.tables.keys import rows_among
 from eventvec.tables.label_times import NAME_IT, TimedLabels
 from eventvec.tables.sources import Tabular
 

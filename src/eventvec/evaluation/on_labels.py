@@ -10,29 +10,29 @@ import numpy as np
 import polars as pl
 
 from eventvec.answers import Answer
+from eventvec.blocks.caller_features import caller_features
+from eventvec.blocks.earlier_labels import delayed_labels
+from eventvec.blocks.handcrafted_sets import bounded, feature_texts
 from eventvec.dataset import Dataset, last_time, repeated
 from eventvec.embedding import encode, with_moment
 from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.errors import ConfigError, printable, shown
 from eventvec.evaluation.baselines import baselines
-from eventvec.evaluation.caller_features import caller_features
-from eventvec.evaluation.earlier_labels import delayed_labels
 from eventvec.evaluation.evaluation_options import EvaluationOptions, LabelOptions
-from eventvec.evaluation.handcrafted_sets import bounded, feature_texts
-from eventvec.evaluation.joined_labels import join_timed
 from eventvec.evaluation.leaks import (
     read_inclusively,
     refuse_later_events,
     same_events,
     with_cutoffs,
 )
-from eventvec.evaluation.parallel import Progress
 from eventvec.evaluation.part_sets import is_part, part_sets
 from eventvec.evaluation.result import EARLIER, LEARNED, MADE
 from eventvec.evaluation.scoring import Unfinished, score_features
 from eventvec.evaluation.suspicion import OPENING
-from eventvec.evaluation.task import target
+from eventvec.examples.joined_labels import join_timed
+from eventvec.learners.parallel import Progress
+from eventvec.learners.task import target
 from eventvec.options import accepts, gather
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings, read, times

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eventvec.evaluation.folds import Split, apart, cross_validation, date_splits, holdout_splits
-from eventvec.evaluation.task import Target
+from eventvec.learners.folds import Split, apart, cross_validation, date_splits, holdout_splits
+from eventvec.learners.task import Target
 from eventvec.sequences import Array
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Any
 
-from eventvec.evaluation.metrics import METRICS, Task
 from eventvec.evaluation.part_sets import is_part
+from eventvec.learners.metrics import METRICS, Task
 from eventvec.statistics import Scores
 
 EARLIER = "earlier_labels"

@@ -15,15 +15,15 @@ from eventvec.evaluation.conclusion import NEED_EVENTS, verdict
 from eventvec.evaluation.evaluation_charts import charts
 from eventvec.evaluation.evaluation_options import EvaluationOptions
 from eventvec.evaluation.fold_scores import STACKED, Cells
-from eventvec.evaluation.folds import group_codes, units
-from eventvec.evaluation.inputs import array, column, matrix, positive
-from eventvec.evaluation.metrics import Task
-from eventvec.evaluation.models import MODELS, why_no_lightgbm
-from eventvec.evaluation.parallel import Progress
 from eventvec.evaluation.protocols import choose_protocol
 from eventvec.evaluation.result import MADE, Evaluation, Result
 from eventvec.evaluation.suspicion import strongest, suspicion
-from eventvec.evaluation.task import target
+from eventvec.learners.folds import group_codes, units
+from eventvec.learners.inputs import array, column, matrix, positive
+from eventvec.learners.metrics import Task
+from eventvec.learners.parallel import Progress
+from eventvec.learners.single_learners import MODELS, why_no_lightgbm
+from eventvec.learners.task import target
 from eventvec.options import accepts, gather
 from eventvec.sequences import Array
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from eventvec.errors import shown
 from eventvec.evaluation.result import EARLIER, Evaluation
-from eventvec.evaluation.task import Target
+from eventvec.learners.task import Target
 from eventvec.sequences import Array
 
 SUSPICIOUS = 0.995

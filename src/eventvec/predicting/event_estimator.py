@@ -12,11 +12,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from eventvec.answers import Answer
+from eventvec.blocks.families import Rows
 from eventvec.dataset import Dataset
 from eventvec.errors import CheckpointError, ConfigError, nearest, shown
 from eventvec.options import above_zero, at_least, check_seed, option_types, refuse_unknown, with_checked_names
 from eventvec.predicting.event_predictor import Effort, Predictor, learn
-from eventvec.predicting.families import Rows
 from eventvec.predicting.fine_tuned import Events
 from eventvec.predicting.frames import frame_of, library_of
 from eventvec.predicting.labelled_rows import Learned, Learning, of_array, of_table

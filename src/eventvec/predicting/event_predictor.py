@@ -21,16 +21,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from eventvec.errors import shown
-from eventvec.evaluation.fitted import Given, Trees
-from eventvec.evaluation.learners import COMPONENTS, GIVEN, L1_TREES, LINEAR, TREES, Prepared
-from eventvec.evaluation.metrics import METRICS, Task
-from eventvec.evaluation.models import Job
-from eventvec.evaluation.parallel import side_by_side
-from eventvec.evaluation.stacking import Cell, Stacked, alone, learners_of, out_of_parts, parts_of, trained
-from eventvec.evaluation.suspicion import SUSPICIOUS, doubt, strongest
-from eventvec.evaluation.task import Target
-from eventvec.predicting.families import (
+from eventvec.blocks.families import (
     EARLIER,
     NETWORK,
     STATIC,
@@ -44,7 +35,10 @@ from eventvec.predicting.families import (
     names_for,
     of_events,
 )
-from eventvec.predicting.held_out_scores import (
+from eventvec.errors import shown
+from eventvec.evaluation.suspicion import SUSPICIOUS, doubt, strongest
+from eventvec.learners.fitted import Given, Trees
+from eventvec.learners.held_out_scores import (
     NO_SCORE,
     WITHIN_TIMES,
     HeldOutScores,
@@ -52,6 +46,12 @@ from eventvec.predicting.held_out_scores import (
     latest_rows,
     times_of_panel,
 )
+from eventvec.learners.metrics import METRICS, Task
+from eventvec.learners.parallel import side_by_side
+from eventvec.learners.prepared import COMPONENTS, GIVEN, L1_TREES, LINEAR, TREES, Prepared
+from eventvec.learners.single_learners import Job
+from eventvec.learners.stacking import Cell, Stacked, alone, learners_of, out_of_parts, parts_of, trained
+from eventvec.learners.task import Target
 from eventvec.predicting.network_family import NetworkLesson
 from eventvec.runs import Run, versions
 from eventvec.schema import Schema

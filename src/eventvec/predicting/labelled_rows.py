@@ -9,15 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eventvec.dataset import Dataset, repeated, storage
-from eventvec.embedding import with_moment
-from eventvec.errors import ConfigError, listed, shown
-from eventvec.evaluation.inputs import column, positive
-from eventvec.evaluation.joined_labels import join_timed
-from eventvec.evaluation.task import Target, target
-from eventvec.labels.horizons import Rule
-from eventvec.predicting.event_predictor import Lesson
-from eventvec.predicting.families import (
+from eventvec.blocks.families import (
     EARLIER,
     STATIC,
     VECTOR,
@@ -31,8 +23,16 @@ from eventvec.predicting.families import (
     empty_target,
     of_static,
 )
+from eventvec.blocks.labels_by_rule import LabelsByRule, rule_by_default
+from eventvec.dataset import Dataset, repeated, storage
+from eventvec.embedding import with_moment
+from eventvec.errors import ConfigError, listed, shown
+from eventvec.examples.joined_labels import join_timed
+from eventvec.labels.horizons import Rule
+from eventvec.learners.inputs import column, positive
+from eventvec.learners.task import Target, target
+from eventvec.predicting.event_predictor import Lesson
 from eventvec.predicting.frames import with_key
-from eventvec.predicting.labels_by_rule import LabelsByRule, rule_by_default
 from eventvec.predicting.network_family import NetworkLesson
 from eventvec.runs import Run
 from eventvec.runs.label_samples import copied

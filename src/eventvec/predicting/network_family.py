@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from eventvec.blocks.families import Block, Rows
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
 from eventvec.encoders.interface import capabilities
-from eventvec.evaluation.fitted import probabilities
-from eventvec.evaluation.metrics import Task
-from eventvec.evaluation.stacking import assembled
-from eventvec.evaluation.task import Target
+from eventvec.learners.fitted import probabilities
+from eventvec.learners.metrics import Task
+from eventvec.learners.stacking import assembled
+from eventvec.learners.task import Target
 from eventvec.methods.declarations import declared
-from eventvec.predicting.families import Block, Rows
 from eventvec.runs import Run
 from eventvec.schema import FIRST, Categorical, Numeric, Static
 from eventvec.sequences import Array, Sequences
@@ -50,7 +50,7 @@ class Network:
             raise ValueError(f"the run {self.run.id} is no network of this label")
 
     def predictions(self, x: Sequences) -> Array:
-        """Return the predictions of rows, as those of `evaluation.fitted.Fitted`."""
+        """Return the predictions of rows, as those of `learners.fitted.Fitted`."""
         predictor = declared(self.run.method).predictor
         assert predictor is not None
         outputs = encode(predictor, x).numpy().astype(np.float64)

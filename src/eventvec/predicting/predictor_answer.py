@@ -6,9 +6,9 @@ from typing import Any
 
 from eventvec.answers import Answer
 from eventvec.errors import shown
-from eventvec.evaluation.metrics import METRIC_NAMES, METRICS
+from eventvec.learners.held_out_scores import NO_SCORE, HeldOutScores
+from eventvec.learners.metrics import METRIC_NAMES, METRICS
 from eventvec.predicting.event_predictor import Predictor
-from eventvec.predicting.held_out_scores import NO_SCORE, HeldOutScores
 from eventvec.statistics import Estimate
 from eventvec.tables.label_times import doubts
 

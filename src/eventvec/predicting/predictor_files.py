@@ -17,16 +17,7 @@ import numpy as np
 import torch
 from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError
 
-from eventvec.errors import CheckpointError, ConfigError, misfit, need
-from eventvec.evaluation.fitted import Fitted, Given, Linear, Trees
-from eventvec.evaluation.learners import FARTHEST, GIVEN, LINEAR
-from eventvec.evaluation.stacking import Cell, Stacked
-from eventvec.evaluation.task import Target
-from eventvec.files import draft_of, path_only, run_above, write_text
-from eventvec.labels.horizons import Rule
-from eventvec.labels.rules import options_of, rule_table
-from eventvec.predicting.event_predictor import Predictor
-from eventvec.predicting.families import (
+from eventvec.blocks.families import (
     EARLIER,
     FAMILIES,
     NETWORK,
@@ -39,8 +30,17 @@ from eventvec.predicting.families import (
     of_static,
     tensors_of,
 )
-from eventvec.predicting.held_out_scores import HeldOutScores
-from eventvec.predicting.labels_by_rule import LabelsByRule
+from eventvec.blocks.labels_by_rule import LabelsByRule
+from eventvec.errors import CheckpointError, ConfigError, misfit, need
+from eventvec.files import draft_of, path_only, run_above, write_text
+from eventvec.labels.horizons import Rule
+from eventvec.labels.rules import options_of, rule_table
+from eventvec.learners.fitted import Fitted, Given, Linear, Trees
+from eventvec.learners.held_out_scores import HeldOutScores
+from eventvec.learners.prepared import FARTHEST, GIVEN, LINEAR
+from eventvec.learners.stacking import Cell, Stacked
+from eventvec.learners.task import Target
+from eventvec.predicting.event_predictor import Predictor
 from eventvec.predicting.network_family import Network
 from eventvec.runs import load
 from eventvec.runs.building import refusing_damage

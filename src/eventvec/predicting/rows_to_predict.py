@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from eventvec.blocks.families import STATIC, EarlierLabels, Rows, StaticValues
 from eventvec.dataset import Dataset
 from eventvec.embedding import with_moment
 from eventvec.errors import ConfigError, DataError, listed, shown
 from eventvec.predicting.event_predictor import Predictor
-from eventvec.predicting.families import STATIC, EarlierLabels, Rows, StaticValues
 from eventvec.predicting.frames import with_key
 from eventvec.tables import attach_known, read
 from eventvec.tables.cutoffs import as_given, with_absent

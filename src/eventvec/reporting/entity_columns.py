@@ -12,11 +12,11 @@ import torch
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, DataError, listed, no_column
 from eventvec.evaluation import LabelOptions
-from eventvec.evaluation.joined_labels import rows_among
 from eventvec.schema import FIRST, UNKNOWN, Categorical, Numeric
 from eventvec.sequences import Sequences
 from eventvec.tables import Embeddings, read_table
 from eventvec.tables.embeddings import NO_TIME
+from eventvec.tables.keys import rows_among
 from eventvec.tables.label_times import moments_of
 from eventvec.tables.sources import Tabular
 from eventvec.tables.times import to_arrow

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from eventvec.blocks.handcrafted_sets import bounded
 from eventvec.dataset import Dataset, last_time
 from eventvec.embedding import Progress
 from eventvec.encoders.feature_parts import AGGREGATES, FEATURES, HANDCRAFTED, WITHIN
@@ -17,7 +18,6 @@ from eventvec.encoders.interface import capabilities
 from eventvec.encoders.joined import Joined
 from eventvec.encoders.running import RunningHandcrafted
 from eventvec.errors import ConfigError, nearest, shown
-from eventvec.evaluation.handcrafted_sets import bounded
 from eventvec.files import path_only
 from eventvec.options import accepts, option_types
 from eventvec.runs.building import untrained

@@ -271,3 +271,12 @@ def _parsed(name: str, column: pa.ChunkedArray) -> Array:
             "list it as categorical, or leave cells without a number empty; decimal= (--decimal) reads a decimal comma"
         )
     return np.append(parsed.cast(pl.Float32).to_numpy(), np.float32(np.nan))[codes]
+
+
+def plain_values(column: pl.Series) -> Array:
+    """Return a column as an array; categories as text, decimals as floats."""
+    if isinstance(column.dtype, pl.Categorical | pl.Enum):
+        column = column.cast(pl.String)
+    if column.dtype.is_decimal():
+        column = column.cast(pl.Float64)
+    return column.to_numpy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Protocol
 
 import numpy as np
 import polars as pl
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 
 from eventvec.dataset import storage
 from eventvec.errors import ConfigError, DataError, no_column, shown
+from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables.coding import factorize, is_text, nulls, refuse_rows
 from eventvec.tables.hashing import fnv, mix
@@ -214,3 +216,28 @@ def _storage(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _is_bytes(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))
+
+
+class Keyed(Protocol):
+    """Rows with a key each: embeddings, or a data set."""
+
+    @property
+    def keys(self) -> pa.Array:
+        """`n` keys."""
+
+    @property
+    def schema(self) -> Schema:
+        """What the columns of the events mean."""
+
+    def __len__(self) -> int: ...
+
+
+def rows_among(z: Keyed, keys: pa.Array, key: str, moments: Array | None = None, of_rows: Array | None = None) -> Array:
+    """Return `(n,)` the position of each row's key among keys, -1 where it is absent.
+
+    With `moments`, `(len(keys),)`, it is that of the key and the time in `of_rows`, `(n,)`.
+    """
+    rows = pl.DataFrame({key: key_series(z.keys)})
+    if moments is None:
+        return align(keys, rows, key)
+    return align_rows(keys, moments, rows.with_columns(pl.Series("time of the row", of_rows)), key, "time of the row")

@@ -13,9 +13,10 @@ import pyarrow as pa
 from eventvec.answers import Answer
 from eventvec.comparing.plans import usable_labels
 from eventvec.dataset import Dataset, repeated
-from eventvec.evaluation import score_features, target
-from eventvec.evaluation.folds import group_codes
+from eventvec.evaluation import score_features
 from eventvec.evaluation.protocols import choose_protocol
+from eventvec.learners.folds import group_codes
+from eventvec.learners.task import target
 from eventvec.sequences import Array
 from eventvec.tables.keys import holdout_mask, texts
 from eventvec.tables.read_options import LabelTime

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from eventvec.evaluation.metrics import METRIC_NAMES
 from eventvec.evaluation.result import Evaluation
+from eventvec.learners.metrics import METRIC_NAMES
 
 BEST, DEFAULTS = "best", "defaults"
 """The names of the two sets of vectors that are tested."""

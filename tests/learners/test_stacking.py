@@ -8,10 +8,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from eventvec.evaluation.fitted import probabilities
-from eventvec.evaluation.learners import LINEAR, TREES, Prepared
-from eventvec.evaluation.models import Job
-from eventvec.evaluation.stacking import (
+from eventvec.learners.fitted import probabilities
+from eventvec.learners.prepared import LINEAR, TREES, Prepared
+from eventvec.learners.single_learners import Job
+from eventvec.learners.stacking import (
     PULL,
     Stacked,
     crossed,

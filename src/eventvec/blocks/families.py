@@ -15,16 +15,16 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from eventvec.blocks.caller_features import caller_features
+from eventvec.blocks.earlier_labels import delayed_labels
+from eventvec.blocks.handcrafted_sets import bounded, feature_columns
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
 from eventvec.encoders import Aggregates, Codes, Compressed, Convolutions, Encoder, Handcrafted
 from eventvec.encoders.beside import convolutions
 from eventvec.encoders.handcrafted import MOMENT
 from eventvec.errors import ConfigError, DataError, shown
-from eventvec.evaluation.caller_features import caller_features
-from eventvec.evaluation.earlier_labels import delayed_labels
-from eventvec.evaluation.handcrafted_sets import bounded, feature_columns
-from eventvec.evaluation.task import Target
+from eventvec.learners.task import Target
 from eventvec.schema import FIRST, Categorical, Numeric, Schema, Vector
 from eventvec.sequences import Array
 from eventvec.tables.label_times import TimedLabels

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import f1_score
 
-from eventvec.evaluation import measure
+from eventvec.learners.metrics import measure
 from eventvec.statistics.intervals import half_width
 
 

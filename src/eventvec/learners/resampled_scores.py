@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eventvec.evaluation.metrics import Task
+from eventvec.learners.metrics import Task
 from eventvec.sequences import Array
 
 BLOCK = 1_000_000

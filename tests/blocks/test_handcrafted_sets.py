@@ -14,10 +14,10 @@ import torch
 
 import eventvec as ev
 import make
+from eventvec.blocks.handcrafted_sets import handcrafted_features
 from eventvec.embedding import with_moment
 from eventvec.encoders import Handcrafted
 from eventvec.encoders.handcrafted import MOMENT
-from eventvec.evaluation.handcrafted_sets import handcrafted_features
 
 EVENTS = pl.DataFrame({"card": [1, 1, 1, 2, 3, 3], "day": [1, 4, 9, 3, 2, 7]})
 CUTOFFS = pl.DataFrame({"card": [3, 1, 2], "decided": [5, 8, 6]})

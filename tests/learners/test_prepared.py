@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from eventvec.evaluation import learners
-from eventvec.evaluation.learners import FARTHEST, LINEAR, PENALTIES, TREES, Prepared, divided
-from eventvec.evaluation.models import Job
+from eventvec.learners import prepared
+from eventvec.learners.prepared import FARTHEST, LINEAR, PENALTIES, TREES, Prepared, divided
+from eventvec.learners.single_learners import Job
 
 CLASSES = {"binary": 2, "multiclass": 3, "numeric": 0}
 
@@ -30,7 +30,7 @@ def test_a_linear_model_is_the_minimum_that_scikit_learn_finds(task, weighted):
     space = Prepared(job).components
     counts = None if weights is None else weights[rows]
     for penalty in PENALTIES:
-        ours = learners._solved(job, space, rows, penalty, None)
+        ours = prepared._solved(job, space, rows, penalty, None)
         if task == "numeric":
             theirs = Ridge(alpha=4 / penalty).fit(space.values[rows], job.y[rows], counts)
         else:
@@ -47,16 +47,16 @@ def test_a_linear_model_is_the_minimum_that_scikit_learn_finds(task, weighted):
 def test_the_penalty_is_the_best_of_a_loop_over_parts():
     job, rows = problem(width=40, n=150, seed=3), np.arange(150)
     of_set = Prepared(job)
-    parts, losses = divided(job, learners.PARTS, rows), []
+    parts, losses = divided(job, prepared.PARTS, rows), []
     for penalty in PENALTIES:
         loss = 0.0
-        for part in range(learners.PARTS):
-            solution = learners._solved(job, of_set.components, rows[parts != part], penalty, None)
+        for part in range(prepared.PARTS):
+            solution = prepared._solved(job, of_set.components, rows[parts != part], penalty, None)
             scores = of_set.components.values[parts == part] @ solution[:-1, 0] + solution[-1, 0]
             p = 1 / (1 + np.exp(-scores))
             loss -= sum(np.log(p[i] if job.y[row] else 1 - p[i]) for i, row in enumerate(rows[parts == part]))
         losses.append(loss)
-    best = learners._solved(job, of_set.components, rows, PENALTIES[int(np.argmin(losses))], None)
+    best = prepared._solved(job, of_set.components, rows, PENALTIES[int(np.argmin(losses))], None)
     expected = of_set.components.values @ best[:-1, 0] + best[-1, 0]
     p = of_set.train(LINEAR).predict(job.x)
     np.testing.assert_allclose(np.log(p / (1 - p)), expected, atol=1e-3)
@@ -70,7 +70,7 @@ def test_components_are_those_of_a_singular_value_decomposition(n, width):
     centred = values - values.mean(0)
     singular = np.linalg.svd(centred, compute_uv=False)
     k = space.values.shape[1]
-    assert k == min(learners.COMPONENTS, n - 1, width)
+    assert k == min(prepared.COMPONENTS, n - 1, width)
     np.testing.assert_allclose(np.sqrt((space.values.astype(float) ** 2).sum(0)), singular[:k], rtol=1e-4)
     np.testing.assert_allclose(space.variances * n, singular[:k] ** 2, rtol=1e-6)
 

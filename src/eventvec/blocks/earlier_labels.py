@@ -10,14 +10,13 @@ import pyarrow as pa
 
 from eventvec.dataset import storage
 from eventvec.errors import printable, shown
-from eventvec.evaluation.joined_labels import Keyed, plain_values
-from eventvec.evaluation.task import Target
+from eventvec.learners.task import Target
 from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables import times
-from eventvec.tables.coding import factorize, missing_values
+from eventvec.tables.coding import factorize, missing_values, plain_values
 from eventvec.tables.cutoffs import next_times
-from eventvec.tables.keys import align
+from eventvec.tables.keys import Keyed, align
 from eventvec.tables.label_times import TimedLabels
 
 

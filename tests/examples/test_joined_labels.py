@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from eventvec.errors import DataError
-from eventvec.evaluation import inputs, join_labels, target
-from eventvec.evaluation.folds import group_codes
+from eventvec.examples.joined_labels import join_labels
+from eventvec.learners import inputs
+from eventvec.learners.folds import group_codes
+from eventvec.learners.task import target
 
 
 def slow_join(keys: list, table: list[tuple]) -> dict[int, object]:

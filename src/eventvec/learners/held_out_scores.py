@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eventvec.evaluation.metrics import measure
-from eventvec.evaluation.models import Job, decided
-from eventvec.evaluation.resampled_scores import replicates
-from eventvec.evaluation.stacking import Cell, crossed, logits, parts_of
+from eventvec.learners.metrics import measure
+from eventvec.learners.resampled_scores import replicates
+from eventvec.learners.single_learners import Job, decided
+from eventvec.learners.stacking import Cell, crossed, logits, parts_of
 from eventvec.sequences import Array
 from eventvec.statistics import Estimate
 from eventvec.statistics.intervals import NORMAL

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import eventvec as ev
-from eventvec.predicting.families import names_for
+from eventvec.blocks.families import names_for
 
 pytestmark = pytest.mark.usefixtures("few_kernels")
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from eventvec.blocks.earlier_labels import earlier_labels
+from eventvec.blocks.families import Block, Rows
 from eventvec.errors import ConfigError
-from eventvec.evaluation.earlier_labels import earlier_labels
-from eventvec.evaluation.task import Target
 from eventvec.labels.future_options import FutureOptions
 from eventvec.labels.horizons import Rule, name_of_labels
 from eventvec.labels.known_labels import known_labels
 from eventvec.labels.rules import options_in
-from eventvec.predicting.families import Block, Rows
+from eventvec.learners.task import Target
 from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables.coding import kind_of

@@ -15,16 +15,16 @@ import pytest
 from tests.commands import answer, invoke
 
 import eventvec as ev
+from eventvec.blocks import families
+from eventvec.blocks.families import EARLIER, Rows
+from eventvec.blocks.labels_by_rule import NOT_READ, READ, LabelsByRule
 from eventvec.embedding import with_moment
 from eventvec.errors import CheckpointError, ConfigError, DataError
-from eventvec.evaluation.task import Target, target
 from eventvec.labels.future_options import FutureOptions
 from eventvec.labels.horizons import Rule
 from eventvec.labels.rules import listed_conditions
-from eventvec.predicting import families
-from eventvec.predicting.families import EARLIER, Rows
+from eventvec.learners.task import Target, target
 from eventvec.predicting.labelled_rows import Learned, Learning, of_table
-from eventvec.predicting.labels_by_rule import NOT_READ, READ, LabelsByRule
 from eventvec.predicting.rows_to_predict import Asked, rows_to_predict
 from eventvec.tables.read_options import LabelTime
 

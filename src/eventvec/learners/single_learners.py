@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from eventvec.errors import ConfigError, need
-from eventvec.evaluation.fitted import Linear, Trees, blocks_of, standardised
-from eventvec.evaluation.metrics import Task
+from eventvec.learners.fitted import Linear, Trees, blocks_of, standardised
+from eventvec.learners.metrics import Task
 from eventvec.sequences import Array
 from eventvec.threads import threads_of_trees
 

@@ -7,10 +7,10 @@ import os
 import polars as pl
 
 from eventvec.errors import DataError, nearest, shown
-from eventvec.evaluation.joined_labels import Keyed, rows_among
 from eventvec.sequences import Array
 from eventvec.tables import read_table
 from eventvec.tables.embeddings import holds_embeddings
+from eventvec.tables.keys import Keyed, rows_among
 from eventvec.tables.label_times import moments_of
 from eventvec.tables.sources import Tabular
 

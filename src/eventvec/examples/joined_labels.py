@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,37 +15,11 @@ import pyarrow as pa
 
 from eventvec.dataset import repeated, storage
 from eventvec.errors import ConfigError, DataError, no_column, shown
-from eventvec.schema import Schema
 from eventvec.sequences import Array
-from eventvec.tables.coding import missing_values
-from eventvec.tables.keys import align, align_rows, key_form, key_series
+from eventvec.tables.coding import missing_values, plain_values
+from eventvec.tables.keys import align, align_rows, key_form
 from eventvec.tables.label_times import TimedLabels
 from eventvec.tables.sources import Tabular, read_table
-
-
-class Keyed(Protocol):
-    """Rows with a key each: embeddings, or a data set."""
-
-    @property
-    def keys(self) -> pa.Array:
-        """`n` keys."""
-
-    @property
-    def schema(self) -> Schema:
-        """What the columns of the events mean."""
-
-    def __len__(self) -> int: ...
-
-
-def rows_among(z: Keyed, keys: pa.Array, key: str, moments: Array | None = None, of_rows: Array | None = None) -> Array:
-    """Return `(n,)` the position of each row's key among keys, -1 where it is absent.
-
-    With `moments`, `(len(keys),)`, it is that of the key and the time in `of_rows`, `(n,)`.
-    """
-    rows = pl.DataFrame({key: key_series(z.keys)})
-    if moments is None:
-        return align(keys, rows, key)
-    return align_rows(keys, moments, rows.with_columns(pl.Series("time of the row", of_rows)), key, "time of the row")
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,12 +234,3 @@ def join_timed(
         of=of,
         moments=moments if is_cutoff or (moments is not None and repeated(keys)) else None,
     )
-
-
-def plain_values(column: pl.Series) -> Array:
-    """Return a column as an array; categories as text, decimals as floats."""
-    if isinstance(column.dtype, pl.Categorical | pl.Enum):
-        column = column.cast(pl.String)
-    if column.dtype.is_decimal():
-        column = column.cast(pl.Float64)
-    return column.to_numpy()

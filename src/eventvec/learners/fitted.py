@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from eventvec.evaluation.metrics import Task
+from eventvec.learners.metrics import Task
 from eventvec.sequences import Array
 
 FARTHEST = 1e15

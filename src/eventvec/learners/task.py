@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, nearest, shown
-from eventvec.evaluation.inputs import LARGEST, array
-from eventvec.evaluation.metrics import METRICS, Task
+from eventvec.learners.inputs import LARGEST, array
+from eventvec.learners.metrics import METRICS, Task
 from eventvec.sequences import Array
 
 INTEGER_CLASSES = 20

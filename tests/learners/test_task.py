@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from eventvec.errors import ConfigError, DataError
-from eventvec.evaluation import target
+from eventvec.learners.task import target
 
 
 @pytest.mark.parametrize(

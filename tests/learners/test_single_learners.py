@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from eventvec.errors import ConfigError
-from eventvec.evaluation import MODELS, measure, models
-from eventvec.evaluation.models import Job, predict
 from eventvec.evaluation.scoring import chosen_models
+from eventvec.learners import single_learners
+from eventvec.learners.metrics import measure
+from eventvec.learners.single_learners import MODELS, Job, predict
 
 TASKS = ("binary", "multiclass", "numeric")
 
@@ -23,7 +24,7 @@ def test_boosting_has_the_papers_settings(monkeypatch):
         lightgbm, "train", lambda parameters, data, rounds, **_: calls.append((parameters, rounds)) or Zeros()
     )
     for task, n in (("binary", 1000), ("multiclass", 1000), ("numeric", 1000), ("binary", 400), ("binary", 40)):
-        models.lightgbm(Job(task, 4, np.zeros((n, 1)), np.zeros(n), np.zeros((2, 1)), seed=42))
+        single_learners.lightgbm(Job(task, 4, np.zeros((n, 1)), np.zeros(n), np.zeros((2, 1)), seed=42))
     common = {"learning_rate": 0.02, "feature_fraction": 0.75, "bagging_freq": 1, "lambda_l1": 1, "lambda_l2": 1}
     churn = common | {"bagging_fraction": 0.5, "max_depth": 6, "num_leaves": 31, "seed": 42, "deterministic": True}
     age = common | {"bagging_fraction": 0.75, "max_depth": 12, "num_leaves": 50, "seed": 42, "num_class": 4}
@@ -45,12 +46,12 @@ def test_nearest_neighbours_equal_a_loop():
     x, y, test = rng.normal(size=(50, 3)) * [1, 10, 100], rng.integers(0, 2, 50), rng.normal(size=(7, 3)) * [1, 10, 100]
     train, rows = (x - x.mean(0)) / x.std(0), (test - x.mean(0)) / x.std(0)
     expected = [y[np.argsort([np.linalg.norm(row - other) for other in train])[:20]].mean() for row in rows]
-    np.testing.assert_allclose(models.knn(Job("binary", 2, x, y, test)), expected)
+    np.testing.assert_allclose(single_learners.knn(Job("binary", 2, x, y, test)), expected)
 
 
 def test_a_small_training_part_is_all_nearest_neighbours():
     x = np.arange(4.0)[:, None]
-    assert models.knn(Job("numeric", 0, x, x[:, 0], np.array([[9.0]]))) == pytest.approx([1.5])
+    assert single_learners.knn(Job("numeric", 0, x, x[:, 0], np.array([[9.0]]))) == pytest.approx([1.5])
 
 
 @pytest.mark.parametrize("name", MODELS)

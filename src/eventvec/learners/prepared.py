@@ -15,9 +15,9 @@ from torch import Tensor
 
 from eventvec.encoders.compressed import leading, leading_of_rows
 from eventvec.errors import need
-from eventvec.evaluation.fitted import Fitted, Linear, Trees, blocks_of, probabilities, standardised
-from eventvec.evaluation.metrics import Task
-from eventvec.evaluation.models import Job, leaf, objective
+from eventvec.learners.fitted import Fitted, Linear, Trees, blocks_of, probabilities, standardised
+from eventvec.learners.metrics import Task
+from eventvec.learners.single_learners import Job, leaf, objective
 from eventvec.sequences import Array
 
 TREES, L1_TREES, LINEAR, GIVEN = "trees", "trees of absolute errors", "linear", "given"

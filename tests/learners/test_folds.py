@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from eventvec.errors import ConfigError, DataError
-from eventvec.evaluation import target
-from eventvec.evaluation.folds import apart, cross_validation, date_splits, group_codes, holdout_splits, subsample
+from eventvec.learners.folds import apart, cross_validation, date_splits, group_codes, holdout_splits, subsample
+from eventvec.learners.task import target
 
 
 @pytest.mark.parametrize("labels", [np.arange(60) % 3 == 0, np.arange(60) % 4, np.linspace(0, 1, 60)])

@@ -12,9 +12,9 @@ import pytest
 from sklearn.metrics import mean_absolute_error, roc_auc_score
 
 import eventvec as ev
-from eventvec.evaluation.models import Job
-from eventvec.evaluation.stacking import parts_of, summed, weigh
-from eventvec.predicting.held_out_scores import held_out_scores, latest_rows
+from eventvec.learners.held_out_scores import held_out_scores, latest_rows
+from eventvec.learners.single_learners import Job
+from eventvec.learners.stacking import parts_of, summed, weigh
 
 A, B = ("x", "a"), ("x", "b")
 

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_info
 
 from eventvec.errors import ConfigError
 from eventvec.evaluation import score_features
-from eventvec.evaluation.parallel import side_by_side
+from eventvec.learners.parallel import side_by_side
 
 
 def test_results_are_in_the_order_of_the_tasks_and_progress_counts_work():

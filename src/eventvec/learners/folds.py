@@ -18,7 +18,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError
-from eventvec.evaluation.task import Target
+from eventvec.learners.task import Target
 from eventvec.sequences import Array
 
 Split: TypeAlias = tuple[Array, Array]

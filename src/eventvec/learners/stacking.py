@@ -13,11 +13,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from eventvec.evaluation.fitted import Fitted, probabilities
-from eventvec.evaluation.learners import L1_TREES, LINEAR, TREES, Prepared, divided, surprise
-from eventvec.evaluation.metrics import Task
-from eventvec.evaluation.models import Job, why_no_lightgbm
-from eventvec.evaluation.parallel import side_by_side
+from eventvec.learners.fitted import Fitted, probabilities
+from eventvec.learners.metrics import Task
+from eventvec.learners.parallel import side_by_side
+from eventvec.learners.prepared import L1_TREES, LINEAR, TREES, Prepared, divided, surprise
+from eventvec.learners.single_learners import Job, why_no_lightgbm
 from eventvec.sequences import Array
 
 PRIOR: Mapping[str, float] = {TREES: 1.0, LINEAR: 0.5}

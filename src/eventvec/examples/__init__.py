@@ -1,0 +1,1 @@
+"""Labels beside the histories that they belong to."""

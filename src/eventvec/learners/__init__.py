@@ -1,0 +1,16 @@
+"""What learns labels from features: trees, linear models, how they are weighed, and how they are scored.
+
+::
+
+    task        the task of a column of labels: binary, multiclass or numeric; several labels
+    inputs      checks of features, groups and options
+    prepared    the learners of a predictor, and features that are prepared for all their trainings
+    single_learners  boosted trees, a linear model and nearest neighbours, with fixed settings
+    fitted      these after training
+    stacking    several learners on several sets of features, weighed by predictions of rows they were not trained on
+    held_out_scores  the score of a predictor on rows that chose nothing
+    folds       training and test positions, and shares of the labels
+    metrics     scores of predictions
+    resampled_scores  scores on resampled test entities, of which intervals are made
+    parallel    work side by side in threads
+"""
