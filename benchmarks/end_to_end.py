@@ -73,7 +73,13 @@ def ours(path: str, out: str, store: str | None) -> dict[str, list[float]]:
         views = {"name": "random_slices", "count": SLICES, "shortest": SHORTEST, "longest": LONGEST}
         tables = {"method": {"name": "coles", "views": views}, "encoder": {"name": "gru", "dim": HIDDEN}}
         run = ev.fit(
-            tables, data, epochs=1, batch_size=BATCH, beside=[], validation=0, out=f"{store}.run" if store else None
+            data,
+            method=tables,
+            epochs=1,
+            batch_size=BATCH,
+            beside=[],
+            validation=0,
+            out=f"{store}.run" if store else None,
         )
     with stages.stage("embed"):
         z = ev.embed(run.encoder, data)

@@ -56,7 +56,7 @@ def rows_of(n_events: int, folder: Path) -> list[Row]:
     write_log(sample, LEARNED)
     data = ev.read(sample, key="client", time="time", categorical=["code"], numeric=["amount"])
     tables = {"method": {"name": "coles"}, "encoder": {"name": "gru", "dim": HIDDEN}}
-    ev.fit(tables, data, out=folder / "run", epochs=1, beside=[], validation=0)
+    ev.fit(data, method=tables, out=folder / "run", epochs=1, beside=[], validation=0)
     rows: list[Row] = []
     for way, workers in WAYS:
         work = [str(folder / "run"), str(events), str(folder / f"z-{way}-{workers}"), way, workers]

@@ -17,7 +17,7 @@ from scipy import stats
 
 import eventvec as ev
 from benchmarks.measure import Row, options, show
-from eventvec.runs import Run
+from eventvec.models import Model
 from eventvec.statistics.corrections import holm
 
 COLUMNS = {"key": "card", "time": "when", "categorical": ["shop"], "numeric": ["paid"]}
@@ -86,10 +86,10 @@ def as_if_independent(old: pl.DataFrame, new: pl.DataFrame) -> bool:
     return min(holm([float(stats.chi2_contingency(table).pvalue) for table in counts])) <= 0.05
 
 
-def trained(table: pl.DataFrame, holdout: float | None = None) -> Run:
+def trained(table: pl.DataFrame, holdout: float | None = None) -> Model:
     """Return a run of CoLES on a period, after one epoch."""
     data = ev.read(table, **COLUMNS, holdout=holdout)
-    return ev.fit({"method": {"name": "coles"}, "encoder": {"dim": 16}}, data, epochs=1, beside=[], validation=0)
+    return ev.fit(data, method={"method": {"name": "coles"}, "encoder": {"dim": 16}}, epochs=1, beside=[], validation=0)
 
 
 def with_rare_shops(table: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
@@ -99,7 +99,7 @@ def with_rare_shops(table: pl.DataFrame, rng: np.random.Generator) -> pl.DataFra
 
 
 def found(
-    old: pl.DataFrame, new: pl.DataFrame, seed: int, run: Run | None = None, fast: int = 999, **changes: object
+    old: pl.DataFrame, new: pl.DataFrame, seed: int, run: Model | None = None, fast: int = 999, **changes: object
 ) -> list[str]:
     """Return the names of what `drift` finds."""
     columns = {} if run is not None else COLUMNS
@@ -117,7 +117,7 @@ def row(what: str, design: str, found_something: Sequence[bool]) -> Row:
     }
 
 
-def equal_periods(run: Run, entities: int, repeats: int) -> list[Row]:
+def equal_periods(run: Model, entities: int, repeats: int) -> list[Row]:
     """Return how often something is found between equal periods."""
     rows = []
     for design, same in DESIGNS.items():
@@ -131,7 +131,7 @@ def equal_periods(run: Run, entities: int, repeats: int) -> list[Row]:
     return rows
 
 
-def planted_shifts(run: Run, entities: int, repeats: int) -> list[Row]:
+def planted_shifts(run: Model, entities: int, repeats: int) -> list[Row]:
     """Return how often larger amounts are found in their column, in the embeddings, and in columns that are equal."""
     rows, equal = [], {"shop", "gap", "hour of the day", "events per entity"}
     for design, same in DESIGNS.items():

@@ -79,9 +79,11 @@ class Loop:
         return vector
 
 
-def trained(data: ev.Dataset, dim: int, **options: Any) -> ev.Run:
+def trained(data: ev.Dataset, dim: int, **options: Any) -> ev.Model:
     """Return a run after one epoch: its speed does not depend on what it has learned."""
-    return ev.fit({"method": {"name": "coles"}, "encoder": {"name": "gru", "dim": dim}}, data, epochs=1, **options)
+    return ev.fit(
+        data, method={"method": {"name": "coles"}, "encoder": {"name": "gru", "dim": dim}}, epochs=1, **options
+    )
 
 
 def measured(functions: dict[str, Callable[[dict[str, Any]], object]], events: list[dict[str, Any]]) -> list[Row]:

@@ -119,7 +119,7 @@ def until_first_step(entities: int) -> None:
     begun = time.perf_counter()
     data = ev.read(table, **kinds)
     note("read", begun)
-    run = ev.fit("coles", data[:200], epochs=1, dim=8, beside=[])
+    run = ev.fit(data[:200], method="coles", epochs=1, dim=8, beside=[])
 
     def stop(_: object) -> None:
         raise FirstStep

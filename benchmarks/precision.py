@@ -38,7 +38,7 @@ def a_step(method: ev.methods.CoLES, data: ev.Dataset, precision: str, steps: in
         times.setdefault(record["step"], clock())
 
     settings: Row = {"batch_size": len(data), "validation": 0, "precision": precision}
-    ev.fit(method, data, epochs=steps + 1, progress=note_time, **settings)
+    ev.fit(data, method=method, epochs=steps + 1, progress=note_time, **settings)
     return median(second - first for first, second in pairwise(times.values()))
 
 

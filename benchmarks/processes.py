@@ -41,7 +41,7 @@ def train(events: str, hidden: int, steps: int, threads: int) -> None:
     epochs = -(-(UNCOUNTED + steps) // (len(data) // size))
     ends: dict[int, float] = {}  # stays empty in all processes but the first
     ev.fit(
-        tables, data, epochs=epochs, batch_size=size, validation=0, beside=[],
+        data, method=tables, epochs=epochs, batch_size=size, validation=0, beside=[],
         progress=lambda record: ends.setdefault(record["step"], time.perf_counter()),
     )  # fmt: skip
     if ends:

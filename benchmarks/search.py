@@ -26,7 +26,7 @@ SIZE, QUERIES, COUNT, NOISE, HELD_OUT = 1_000_000, 200, 10, 0.5, 200
 def vectors(small: bool) -> tuple[ev.Embeddings, np.ndarray]:
     """Return the embeddings to search, and `(QUERIES, dim)` the vectors to search for."""
     flights = ev.datasets.flights()[0][: 800 if small else None]
-    run = ev.fit("coles", flights[: 100 if small else None], epochs=1 if small else 5, beside=[])
+    run = ev.fit(flights[: 100 if small else None], method="coles", epochs=1 if small else 5, beside=[])
     z = run.embed(flights)
     rng, n = np.random.default_rng(0), 10_000 if small else SIZE
     noise = NOISE * z.values.std(0)

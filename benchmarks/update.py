@@ -18,7 +18,8 @@ import torch
 
 import eventvec as ev
 from benchmarks.measure import Row, options, show, timed
-from eventvec.runs import Run
+from eventvec.models import Model
+from eventvec.models.learned import LEARNED, Learned
 
 DIM, BATCH = 256, 10_000
 
@@ -42,17 +43,17 @@ def events(keys: np.ndarray[Any, Any], count: int, after: int = 0, seed: int = 0
     return pl.DataFrame(columns).with_columns(pl.col("at").cast(pl.Datetime("us")), amount=amount)
 
 
-def run(cell: str = "gru") -> Run:
+def run(cell: str = "gru") -> Model:
     """Return a run with untrained weights, on which the cost does not depend."""
     schema = _table().schema
     torch.manual_seed(0)
     encoder = ev.encoders.ENCODERS[cell](ev.encoders.EventEncoder(schema, time=("gap", "hour")), dim=DIM)
-    return Run(Method(encoder.eval()), schema, {}, {"id": "benchmark", "labels": [], "holdouts": []})
+    return Model(schema, {LEARNED: Learned(Method(encoder.eval()))}, {"id": "benchmark", "labels": [], "holdouts": []})
 
 
-def joined() -> Run:
+def joined() -> Model:
     """Return a run with all that CoLES has by default on histories of this length: the last state and both parts."""
-    return ev.fit({"encoder": {"dim": DIM}}, _table(), epochs=1, validation=0)
+    return ev.fit(_table(), method={"encoder": {"dim": DIM}}, epochs=1, validation=0)
 
 
 def _table() -> ev.Dataset:
@@ -64,7 +65,7 @@ def row(what: str, value: float, unit: str, **axes: Any) -> Row:
     return {"what": what, "entities": None, "history": None, **axes, "value": value, "unit": unit}
 
 
-def growth(encoder: Run, folder: Path, small: bool) -> list[Row]:
+def growth(encoder: Model, folder: Path, small: bool) -> list[Row]:
     """Return the time of one-event batches after histories of growing length, beside that of the whole histories."""
     n, lengths, rows = (16, (16, 64, 128), []) if small else (256, (16, 64, 256, 1024, 4096), [])
     seconds: dict[str, list[float]] = {"update": [], "whole histories": []}
@@ -84,12 +85,12 @@ def growth(encoder: Run, folder: Path, small: bool) -> list[Row]:
     return rows
 
 
-def embed_table(encoder: Run, table: pl.DataFrame) -> torch.Tensor:
+def embed_table(encoder: Model, table: pl.DataFrame) -> torch.Tensor:
     """Return the embeddings of a table, which is read first."""
     return ev.encode(encoder.encoder, ev.read(table, schema=encoder.schema).sequences)
 
 
-def speed(encoder: Run, folder: Path, entities: int, small: bool) -> list[Row]:
+def speed(encoder: Model, folder: Path, entities: int, small: bool) -> list[Row]:
     """Return the entities per second in batches, the delay for one entity, and the store's disk space and memory."""
     batch, length, single = (100, 20, 5) if small else (BATCH, 200, 50)
     state, rng = folder / "state", np.random.default_rng(0)

@@ -54,7 +54,7 @@ def main() -> None:
     flights, _ = ev.datasets.flights_frames()
     some = flights.filter(pl.col("tailnum").rank("dense") <= (40 if parsed.small else 1000))
     data = ev.read(some, key="tailnum", time="time")
-    run = ev.fit("coles", data, epochs=1)
+    run = ev.fit(data, method="coles", epochs=1)
     encoder, settings = run.encoder, onnxruntime.SessionOptions()
     encoder.eval()
     settings.intra_op_num_threads = 1

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from eventvec.errors import EventvecError
-from eventvec.runs import Record, versions
+from eventvec.models import Record, versions
 from experiments.stored_results import HERE, Row, store
 
 Experiment = Callable[..., list[Row]]

@@ -88,7 +88,7 @@ def main() -> None:
     events = purchases()
     events.write_parquet(folder / "events.parquet")
     data = ev.read(events, key="customer", time="when", categorical=["bought"], numeric=["amount"])
-    run = ev.fit("coles", data, encoder="gru", dim=16, epochs=2, out=folder / "run")
+    run = ev.fit(data, method="coles", encoder="gru", dim=16, epochs=2, out=folder / "run")
     ev.update(run, events.filter(pl.col("when") < APRIL), folder / "state.db")
     z = run.embed(data)
     ev.write(folder / "embeddings.parquet", z)

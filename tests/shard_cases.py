@@ -40,11 +40,11 @@ def write_events(table: pl.DataFrame, folder: Path, files: int = 3) -> Path:
     return folder
 
 
-def make(folder: Path) -> ev.Run:
+def make(folder: Path) -> ev.Model:
     """Write the folders `run` and `events`, and return the run."""
     write_events(events(), folder / "events")
     data = ev.read(folder / "events", key="card", time="when")
-    return ev.fit("coles", data, out=folder / "run", epochs=1)
+    return ev.fit(data, method="coles", out=folder / "run", epochs=1)
 
 
 def by_key(z: ev.Embeddings) -> dict[Any, tuple[int, Any, list[float]]]:

@@ -47,7 +47,7 @@ class Largest(TorchDispatchMode):
 def learned(method: str, **options: Any) -> Callable[[ev.Dataset], Any]:
     """Return a function that trains a small encoder for a moment."""
     tables = {"method": {"name": method, **options}, "encoder": {"name": "gru", "dim": 2, "events": {"width": 2}}}
-    return lambda data: ev.fit(tables, data, batch_size=4, time_budget=0.01, beside=[], validation=0.01)
+    return lambda data: ev.fit(data, method=tables, batch_size=4, time_budget=0.01, beside=[], validation=0.01)
 
 
 USES = {

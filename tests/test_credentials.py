@@ -142,13 +142,15 @@ def test_literals_that_look_like_none(query: str) -> None:
 def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     events = purchases([f"c{number}" for number in range(12)], 6)
     data = ev.read(events, key="customer", time="when")
-    run = ev.fit("ocp", data, epochs=1, out=tmp_path_factory.mktemp("run"))
+    run = ev.fit(data, method="ocp", epochs=1, out=tmp_path_factory.mktemp("run"))
     return {"events": events, "data": data, "run": run, "z": run.embed(data)}
 
 
 PATHS: dict[str, Callable[[dict[str, Any], Any], Any]] = {
-    "fit": lambda made, path: ev.fit("ocp", made["data"], epochs=1, out=path),
-    "from": lambda made, path: ev.fit({"method": {"name": "ocp"}, "encoder": {"from": path}}, made["data"], epochs=1),
+    "fit": lambda made, path: ev.fit(made["data"], method="ocp", epochs=1, out=path),
+    "from": lambda made, path: ev.fit(
+        made["data"], method={"method": {"name": "ocp"}, "encoder": {"from": path}}, epochs=1
+    ),
     "save": lambda made, path: made["run"].save(path),
     "load": lambda made, path: ev.load(path),
     "read": lambda made, path: ev.read(made["events"], key="customer", time="when", store=path),

@@ -71,7 +71,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     labels(300).write_parquet(path / "labels.parquet")
     read = {"key": "id", "time": "t", "categorical": ["code"], "numeric": ["amount"]}
     data = ev.read(path / "events.parquet", **read)
-    run = ev.fit({"method": {"name": "coles"}, "encoder": {"dim": 64}}, data, epochs=1, out=path / "run")
+    run = ev.fit(data, method={"method": {"name": "coles"}, "encoder": {"dim": 64}}, epochs=1, out=path / "run")
     ev.fine_tune(run, data, path / "labels.parquet", "churn", epochs=1, out=path / "tuned")
     ev.update(run, events.filter(events["t"] < 20), path / "state.db")
     events.filter(events["t"] >= 20).write_parquet(path / "new.parquet")

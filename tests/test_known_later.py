@@ -49,13 +49,13 @@ def events(after: str = "tell") -> pl.DataFrame:
 
 
 @cache
-def run() -> ev.Run:
+def run() -> ev.Model:
     """Return a run that was trained on events that were known before the first label."""
     data = ev.read(events(), until=KNOWN, fitting=ev.Fitting(min_count=1), **POSTED)
-    return ev.fit("coles", data, epochs=1, dim=8, beside=[])
+    return ev.fit(data, method="coles", epochs=1, dim=8, beside=[])
 
 
-def accuracy(tuned: ev.Run) -> float:
+def accuracy(tuned: ev.Model) -> float:
     """Return the share of labels that a run predicts whose training they were not in, as of their times."""
     test = labels()[N // 2 :]
     predicted = pl.DataFrame(ev.predict(tuned, events(), cutoffs=test, cutoff_column="known")).join(test, on="card")
@@ -83,7 +83,7 @@ def test_what_is_trained_on_labels_reads_what_was_known() -> None:
     tuned = ev.fine_tune(run(), data, train, "y", epochs=5, lr=0.01)
     assert any(note.startswith("Only events that were known before the time of each label") for note in tuned.notes)
     assert abs(accuracy(tuned) - 0.5) < 0.15
-    fitted = ev.fit("supervised", ev.read(events(), static=train, **POSTED), label="y", epochs=5, lr=0.01)
+    fitted = ev.fit(ev.read(events(), static=train, **POSTED), method="supervised", label="y", epochs=5, lr=0.01)
     assert abs(accuracy(fitted) - 0.5) < 0.15
     assert fitted.schema.known_at == tuned.schema.known_at == "posted"
 
@@ -235,7 +235,7 @@ def test_encoders_without_a_state_store_the_known_time_too(tmp_path: Path) -> No
     first, second = batches()
     data = run().read(first)
     encoder = ev.encoders.Transformer(ev.encoders.EventEncoder(data.schema), dim=8, heads=2, layers=1)
-    other = ev.Run(run().method, run().schema, {}, {**run().info})
+    other = ev.Model(run().schema, run().blocks, {**run().info})
     other.method.encoder, before = encoder, run().method.encoder
     try:
         ev.update(other, first, tmp_path / "state", recent=3)

@@ -56,10 +56,10 @@ def few() -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 @cache
-def run() -> ev.Run:
+def run() -> ev.Model:
     """Return a run that was trained on events before the time of the first label."""
     data = ev.read(events("nothing"), until=KNOWN, fitting=ev.Fitting(min_count=1), **READ)
-    return ev.fit("coles", data, epochs=1, dim=8, beside=[])
+    return ev.fit(data, method="coles", epochs=1, dim=8, beside=[])
 
 
 def scores(evaluation: ev.Answer) -> list[float]:
@@ -78,7 +78,7 @@ def vectorizer() -> ev.EventVectorizer:
     )
 
 
-def accuracy(tuned: ev.Run) -> float:
+def accuracy(tuned: ev.Model) -> float:
     """Return the share of labels that a run predicts whose training they were not in, as of their times."""
     test = labels()[N // 2 :]
     predicted = pl.DataFrame(ev.predict(tuned, events(), cutoffs=test, cutoff_column="known")).join(test, on="card")
@@ -122,10 +122,10 @@ def test_what_is_trained_on_labels_reads_nothing_later() -> None:
     assert abs(accuracy(tuned) - 0.5) < 0.15
     assert "Only events before the time of each label, in 'known', are read" in tuned.notes
     static = ev.read(events(), static=train, **READ)
-    fitted = ev.fit("supervised", static, label="y", epochs=5, lr=0.01)
+    fitted = ev.fit(static, method="supervised", label="y", epochs=5, lr=0.01)
     assert abs(accuracy(fitted) - 0.5) < 0.15
     assert any("in 'known', are read" in note for note in fitted.notes)
-    declined = ev.fit("supervised", static, label="y", label_time="none", epochs=5, lr=0.01)
+    declined = ev.fit(static, method="supervised", label="y", label_time="none", epochs=5, lr=0.01)
     assert any("because label_time is 'none'" in note for note in declined.notes)
     test = labels()[N // 2 :]
     predicted = pl.DataFrame(ev.predict(declined, events())).join(test, on="card")
@@ -225,7 +225,7 @@ def test_a_time_that_is_in_doubt_is_refused() -> None:
     with pytest.raises(DataError, match=r"if 'born' is another time, name the column .*: label_time="):
         ev.evaluate(z, data, born, "y", **MODELS)
     with pytest.raises(DataError, match=r"240 of 240 labelled rows have no event before .*'born'"):
-        ev.fit("supervised", ev.read(events(), static=born, **READ), label="y", epochs=1)
+        ev.fit(ev.read(events(), static=born, **READ), method="supervised", label="y", epochs=1)
     named = ev.fine_tune(run(), data, born, "y", label_time="born", epochs=1)  # whoever names it means it
     assert any("240 of 240 rows have none" in note for note in named.notes)
 
@@ -262,7 +262,7 @@ def test_what_is_known_of_the_run_is_used_before_anything_is_suspected() -> None
 
 
 def test_a_run_that_was_fitted_to_later_events_is_told_once() -> None:
-    later = ev.fit("coles", ev.read(events(), **READ), epochs=1, dim=8, beside=[])
+    later = ev.fit(ev.read(events(), **READ), method="coles", epochs=1, dim=8, beside=[])
     data = later.read(events())
     z = later.embed(events(), cutoffs=labels(), cutoff_column="known")
     said = [
@@ -311,7 +311,7 @@ def test_histories_that_are_cut_elsewhere_are_cut_at_the_labels_too() -> None:
     for cutoffs in (once, twice):
         data = ev.read(events(), cutoffs=cutoffs, cutoff_column="scored", static=half, **READ)
         for named in (None, "known"):
-            fitted = ev.fit("supervised", data, label="y", label_time=named, epochs=5, lr=0.01)
+            fitted = ev.fit(data, method="supervised", label="y", label_time=named, epochs=5, lr=0.01)
             assert any("before the time of each label, in 'known'" in note for note in fitted.notes)
             told = pl.DataFrame(ev.predict(fitted, events())).join(labels()[N // 2 :], on="card")
             assert (told["prediction"] == told["y"].cast(pl.String)).mean() < 0.75
@@ -323,7 +323,7 @@ def test_histories_that_are_cut_elsewhere_are_cut_at_the_labels_too() -> None:
 def test_a_further_table_of_static_columns_leaves_the_times_of_the_labels() -> None:
     data = ev.read(events(), static=labels()[: N // 2], **READ)
     born = pl.DataFrame({"card": range(N), "born": [datetime(1980, 1, 1)] * N, "age": np.arange(N) / 7})
-    fitted = ev.fit("supervised", ev.attach(data, born, {"age": "numeric"}), label="y", epochs=1)
+    fitted = ev.fit(ev.attach(data, born, {"age": "numeric"}), method="supervised", label="y", epochs=1)
     assert any("before the time of each label, in 'known'" in note for note in fitted.notes)
 
 
@@ -333,7 +333,7 @@ def test_times_among_which_some_cannot_be_read_are_no_reason_to_read_all_events(
     with pytest.raises(DataError, match=r"3 unreadable times .*; if it is not the time of the labels, .*label_time="):
         ev.fine_tune(run(), run().read(events()), broken, "y", epochs=1)
     with pytest.raises(DataError, match="labelled entities have no readable time in 'known'"):
-        ev.fit("supervised", ev.read(events(), static=broken, **READ), label="y", epochs=1)
+        ev.fit(ev.read(events(), static=broken, **READ), method="supervised", label="y", epochs=1)
     mixed = labels().to_pandas()
     mixed["known"] = [time if row % 2 else time.date() for row, time in enumerate(mixed["known"])]
     tuned = ev.fine_tune(run(), run().read(events()), mixed, "y", epochs=1)
@@ -353,7 +353,7 @@ def test_labels_are_found_under_either_name_of_the_key_and_streams_are_read_once
     told, first = few()
     told = told.rename({"card": "my card"})
     renamed = ev.read(told, **{**READ, "key": "my card"}, key_as="card")
-    trained = ev.fit("coles", renamed, epochs=1, dim=4, beside=[])
+    trained = ev.fit(renamed, method="coles", epochs=1, dim=4, beside=[])
     z = trained.embed(told, cutoffs=first, cutoff_column="known")
     for name in ("card", "my card"):
         known = first.rename({"card": name})
@@ -386,13 +386,13 @@ def test_whole_numbers_with_missing_ones_stay_whole() -> None:
     data = ev.read(shop, key="card", time="day", numeric=["paid"])
     likes = pl.DataFrame({"card": range(40), "day": [10] * 39 + [None], "y": [True, False] * 19 + [True, None]})
     for given in (likes, likes.to_pandas()):
-        tuned = ev.fine_tune(ev.fit("ocp", data, epochs=1, dim=4), data, given, "y", epochs=1)
+        tuned = ev.fine_tune(ev.fit(data, method="ocp", epochs=1, dim=4), data, given, "y", epochs=1)
         assert "Only events before the time of each label, in 'day', are read" in tuned.notes
 
 
 def test_every_call_says_once_that_a_run_or_a_schema_was_fitted_to_later_events() -> None:
-    later = ev.fit("coles", ev.read(events(), **READ), epochs=1, dim=8, beside=[])
-    scratch = ev.fit("supervised", ev.read(events(), static=labels(), **READ), label="y", epochs=1)
+    later = ev.fit(ev.read(events(), **READ), method="coles", epochs=1, dim=8, beside=[])
+    scratch = ev.fit(ev.read(events(), static=labels(), **READ), method="supervised", label="y", epochs=1)
     for notes in (ev.influence(later, events(), labels(), "y", folds=3).notes, scratch.notes):
         assert sum("fitted to events up to" in note for note in notes) == 1
 
@@ -544,7 +544,7 @@ def test_labels_of_plain_numbers_say_which_column_is_their_time() -> None:
     with pytest.raises(
         DataError, match="'day' holds Int64, while the times of events are numbers, of which only a col"
     ):
-        ev.fine_tune(ev.fit("ocp", data, epochs=1, dim=4), data, panel, "y", epochs=1)
+        ev.fine_tune(ev.fit(data, method="ocp", epochs=1, dim=4), data, panel, "y", epochs=1)
 
 
 @pytest.mark.parametrize(

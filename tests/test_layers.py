@@ -35,7 +35,7 @@ ORDER = (
     ("blocks",),
     ("config", "examples", "parts"),
     ("evaluation",),
-    ("runs",),
+    ("models",),
     ("training",),
     ("exporting", "searching", "updating"),
     ("attribution", "engines", "predicting"),
@@ -196,7 +196,7 @@ def test_help_and_wrong_calls_import_nothing_that_computes() -> None:
 
 
 def test_the_card_of_a_run_folder_imports_nothing_that_computes(tmp_path: Path) -> None:
-    ev.fit("ocp", fits.dataset(), epochs=1, out=tmp_path / "run")
+    ev.fit(fits.dataset(), method="ocp", epochs=1, out=tmp_path / "run")
     assert imported_by(CALLED.format(calls={0: [["card", str(tmp_path / "run")]]}), *LAZY, *COMPUTING) == set()
 
 

@@ -59,10 +59,10 @@ def model() -> ev.EventClassifier:
 
 
 @cache
-def run() -> ev.Run:
+def run() -> ev.Model:
     """Return a run that has learned the label."""
     data = ev.read(events(), **COLUMNS)
-    return ev.fine_tune(ev.fit("coles", data, epochs=1, dim=4, beside=[]), data, labels(), "churn", epochs=1)
+    return ev.fine_tune(ev.fit(data, method="coles", epochs=1, dim=4, beside=[]), data, labels(), "churn", epochs=1)
 
 
 def tells() -> pl.DataFrame:
@@ -184,7 +184,7 @@ MISTAKES: dict[str, Mistake] = {
         ERROR, lambda _: ev.read(events().rename({"paid": "pa\0id"}), key="card", time="at"), "NUL",
     ),
     "cuda where there is none": (
-        ERROR, lambda _: ev.fit("coles", ev.read(events(), **COLUMNS), device="cuda:99"),
+        ERROR, lambda _: ev.fit(ev.read(events(), **COLUMNS), method="coles", device="cuda:99"),
         "device 'cuda:99' cannot be used",
     ),
     "an output that exists": (

@@ -77,8 +77,8 @@ def test_the_signature_shows_the_fields_after_the_other_arguments() -> None:
         (ev.update, (UpdateOptions, TableFormat)),
         (ev.predict, (Cuts, TableFormat)),
         (ev.surprise, (Cuts, TableFormat)),
-        (ev.Run.read, (Cuts, TableFormat)),
-        (ev.Run.embed, (Cuts, TableFormat)),
+        (ev.Model.read, (Cuts, TableFormat)),
+        (ev.Model.embed, (Cuts, TableFormat)),
     ],
 )
 def test_public_functions_show_every_option_with_its_default(
@@ -115,14 +115,17 @@ def test_an_unknown_option_is_refused_with_the_nearest_names() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: ev.fit("ocp", None, epochs="3"), "^epochs must be a whole number or None, got '3'$"),
-        (lambda: ev.fit("ocp", None, epochs=1.5), "^epochs must be a whole number or None, got 1.5$"),
-        (lambda: ev.fit("ocp", None, seed=None), "^seed must be a whole number, got None$"),
-        (lambda: ev.fit("ocp", None, batch_size=True), "^batch_size must be a whole number, got True$"),
-        (lambda: ev.fit("ocp", None, time_budget="2m"), "^time_budget must be a number or None, got '2m'$"),
+        (lambda: ev.fit(None, method="ocp", epochs="3"), "^epochs must be a whole number or None, got '3'$"),
+        (lambda: ev.fit(None, method="ocp", epochs=1.5), "^epochs must be a whole number or None, got 1.5$"),
+        (lambda: ev.fit(None, method="ocp", seed=None), "^seed must be a whole number, got None$"),
+        (lambda: ev.fit(None, method="ocp", batch_size=True), "^batch_size must be a whole number, got True$"),
+        (lambda: ev.fit(None, method="ocp", time_budget="2m"), "^time_budget must be a number or None, got '2m'$"),
         (lambda: ev.read("absent.parquet", holdout="0.2"), "^holdout must be a number or None, got '0.2'$"),
-        (lambda: ev.fit("ocp", None, epochs=10**5000), "^epochs must be a number of at most 64 bits, got one of 16610"),
-        (lambda: ev.fit("ocp", None, seed=-1), r"^seed must be in \[0, 2\^62\), got -1$"),
+        (
+            lambda: ev.fit(None, method="ocp", epochs=10**5000),
+            "^epochs must be a number of at most 64 bits, got one of 16610",
+        ),
+        (lambda: ev.fit(None, method="ocp", seed=-1), r"^seed must be in \[0, 2\^62\), got -1$"),
         (lambda: ev.read("absent.parquet", holdout_seed=-1), r"^holdout_seed must be in \[0, 2\^62\), got -1$"),
         (lambda: ev.score_features({}, [], seed=2**31), r"^seed must be in \[0, 2\^31\), got 2147483648$"),
         (
@@ -151,7 +154,7 @@ def test_a_field_of_two_dataclasses_is_listed_once() -> None:
     "call",
     [
         lambda: ev.read("absent.parquet", kee="id"),
-        lambda: ev.fit(cases.CASES["ocp"]()[0], None, epoch=1),
+        lambda: ev.fit(None, method=cases.CASES["ocp"]()[0], epoch=1),
         lambda: ev.update(None, None, "state", recents=1),
     ],
 )

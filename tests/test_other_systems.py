@@ -57,7 +57,7 @@ import polars as pl
 import eventvec as ev
 events = pl.DataFrame({"id": [i % 8 for i in range(160)], "t": range(160), "code": list("abcb" * 40)})
 data = ev.read(events, key="id", time="t", categorical=["code"], numeric=[])
-run = ev.fit("coles", data, epochs=1, dim=8, out="run")
+run = ev.fit(data, method="coles", epochs=1, dim=8, out="run")
 ev.write("z.parquet", run.embed(data))
 first = ev.update(run, events[:80], "state.db")
 last = ev.update(ev.load("run"), events[80:], "state.db")

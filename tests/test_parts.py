@@ -160,18 +160,18 @@ TABLES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", EVERY)
 def test_a_run_with_a_part_of_others_is_saved_resumed_and_loaded(name: str, tmp_path: Path) -> None:
     data = read()
-    run = ev.fit(TABLES[name], data, epochs=2, out=tmp_path / "run")
+    run = ev.fit(data, method=TABLES[name], epochs=2, out=tmp_path / "run")
     again = ev.load(tmp_path / "run")
     assert again.info["parts"] == {name: __name__}
     assert np.array_equal(again.embed(data).values, run.embed(data).values)
-    resumed = ev.fit(again.config, data, out=tmp_path / "run", resume=True)
+    resumed = ev.fit(data, method=again.config, out=tmp_path / "run", resume=True)
     assert np.array_equal(resumed.embed(data).values, run.embed(data).values)
 
 
 def test_a_method_that_was_put_together_in_python_is_saved_by_its_attributes(tmp_path: Path) -> None:
     data = read()
     method = Alike(RunningMean(Amounts(data.schema, factor=3.0), dim=2), Twice(), weight=0.25)
-    ev.fit(method, data, epochs=1, out=tmp_path / "run")
+    ev.fit(data, method=method, epochs=1, out=tmp_path / "run")
     config = ev.load(tmp_path / "run").config
     assert config["method"] == {"name": "alike", "views": {"name": "twice", "count": 2}, "weight": 0.25}
     assert config["encoder"] == {"name": "running_mean", "events": {"name": "amounts", "factor": 3.0}, "dim": 2}
@@ -179,7 +179,7 @@ def test_a_method_that_was_put_together_in_python_is_saved_by_its_attributes(tmp
 
 def test_an_encoder_of_others_is_fine_tuned_and_updated(tmp_path: Path) -> None:
     data, labels = read(), pl.DataFrame({"id": np.arange(20), "churn": np.arange(20) % 2 == 0})
-    run = ev.fit(TABLES["running_mean"], data, epochs=1, beside=["count"], out=tmp_path / "run")
+    run = ev.fit(data, method=TABLES["running_mean"], epochs=1, beside=["count"], out=tmp_path / "run")
     tuned = ev.fine_tune(run, frame(), labels, "churn", epochs=1)
     assert len(ev.predict(tuned, tuned.read(frame()))) == 20
     late = pl.col("t") % 6 > 2
@@ -197,7 +197,7 @@ def test_a_run_whose_part_is_not_registered_names_it_and_imports_nothing(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(Alike, "__module__", "hostile_parts")
-    ev.fit(TABLES["alike"], read(), epochs=1, out=tmp_path / "run")
+    ev.fit(read(), method=TABLES["alike"], epochs=1, out=tmp_path / "run")
     del parts.REGISTERED["alike"], parts.KINDS["method"]["alike"]
     with pytest.raises(CheckpointError, match=r"needs the part 'alike', .* 'hostile_parts' registered it: import"):
         ev.load(tmp_path / "run")
@@ -242,7 +242,7 @@ def test_an_argument_that_is_not_kept_is_named(tmp_path: Path) -> None:
     ev.register("forgetful", Forgetful)
     method = Forgetful(RunningMean(Amounts(read().schema)))
     with pytest.raises(ConfigError, match="Forgetful does not keep its argument 'strength' as an attribute"):
-        ev.fit(method, read(), epochs=1, out=tmp_path / "run")
+        ev.fit(read(), method=method, epochs=1, out=tmp_path / "run")
 
 
 def test_a_method_without_a_name_is_told_how_to_get_one(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_a_method_without_a_name_is_told_how_to_get_one(tmp_path: Path) -> None:
         pass
 
     with pytest.raises(ConfigError, match=r'Nameless has no name .* ev\.register\("nameless", Nameless'):
-        ev.fit(Nameless(RunningMean(Amounts(read().schema))), read(), epochs=1, out=tmp_path / "run")
+        ev.fit(read(), method=Nameless(RunningMean(Amounts(read().schema))), epochs=1, out=tmp_path / "run")
 
 
 MODULE = """

@@ -119,9 +119,9 @@ def test_a_cpu_without_bfloat16_refuses_it_before_anything_is_written(monkeypatc
     events = pl.DataFrame({"id": [0, 0, 1, 1], "t": [0, 1, 0, 1], "v": [0.0, 1.0, 2.0, 3.0]})
     data = ev.read(events, key="id", time="t", numeric=["v"])
     with pytest.raises(ConfigError, match=refusal):
-        ev.fit("ocp", data, epochs=1, precision="bfloat16", device="cpu", out=tmp_path / "run")
+        ev.fit(data, method="ocp", epochs=1, precision="bfloat16", device="cpu", out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    run = ev.fit("ocp", data, epochs=1, device="cpu")
+    run = ev.fit(data, method="ocp", epochs=1, device="cpu")
     with pytest.raises(ConfigError, match=refusal):
         run.embed(events, precision="bfloat16")
     precision.check_precision("bfloat16", torch.device("cuda"))
@@ -130,16 +130,16 @@ def test_a_cpu_without_bfloat16_refuses_it_before_anything_is_written(monkeypatc
 @pytest.mark.usefixtures("bfloat16_everywhere")
 def test_a_run_keeps_its_precision_when_it_is_resumed(tmp_path):
     data = two_histories()
-    ev.fit("ocp", data, epochs=1, precision="bfloat16", device="cpu", out=tmp_path / "run")
+    ev.fit(data, method="ocp", epochs=1, precision="bfloat16", device="cpu", out=tmp_path / "run")
     assert ev.load(tmp_path / "run").config["fit"]["precision"] == "bfloat16"
     with pytest.raises(ev.CheckpointError, match=r"was begun with other settings in \[fit\]"):
-        ev.fit("ocp", data, epochs=1, precision="float32", device="cpu", out=tmp_path / "run", resume=True)
+        ev.fit(data, method="ocp", epochs=1, precision="float32", device="cpu", out=tmp_path / "run", resume=True)
 
 
 @pytest.mark.usefixtures("bfloat16_everywhere")
 @pytest.mark.parametrize(("dim", "chosen"), [(256, "bfloat16"), (255, "float32")])
 def test_auto_is_bfloat16_for_a_large_model_and_says_so(tmp_path, dim, chosen):
-    run = ev.fit(of_size(dim), two_histories(), epochs=1, device="cpu", out=tmp_path / "run")
+    run = ev.fit(two_histories(), method=of_size(dim), epochs=1, device="cpu", out=tmp_path / "run")
     assert ev.load(tmp_path / "run").config["fit"]["precision"] == chosen
     told = [note for note in run.notes if "bfloat16, which takes less time on this CPU" in note]
     assert len(told) == (chosen == "bfloat16")
@@ -159,32 +159,32 @@ def test_auto_is_float32_without_instructions_of_x86_and_on_a_gpu(monkeypatch):
 @pytest.mark.parametrize("begun", [True, False])
 def test_another_machine_keeps_the_precision_that_auto_was(monkeypatch, tmp_path, begun):
     monkeypatch.setattr(precision, "cpu_has_bfloat16", lambda *_: begun)
-    ev.fit(of_size(256), two_histories(), epochs=1, device="cpu", out=tmp_path / "run")
+    ev.fit(two_histories(), method=of_size(256), epochs=1, device="cpu", out=tmp_path / "run")
     monkeypatch.setattr(precision, "cpu_has_bfloat16", lambda *_: not begun)
     again = {"epochs": 1, "device": "cpu", "out": tmp_path / "run", "resume": True}
     if begun:
         with pytest.raises(ev.CheckpointError, match="was begun in bfloat16, which this CPU does not compute in"):
-            ev.fit(of_size(256), two_histories(), **again)
+            ev.fit(two_histories(), method=of_size(256), **again)
     else:
-        run = ev.fit(of_size(256), two_histories(), **again)
+        run = ev.fit(two_histories(), method=of_size(256), **again)
         assert run.config["fit"]["precision"] == "float32"
         assert not [note for note in run.notes if "bfloat16" in note]
 
 
 def test_a_run_from_before_there_was_a_choice_is_resumed_in_float32(tmp_path):
-    ev.fit("ocp", two_histories(), epochs=1, device="cpu", out=tmp_path / "run")
+    ev.fit(two_histories(), method="ocp", epochs=1, device="cpu", out=tmp_path / "run")
     config = tmp_path / "run" / "config.toml"
     lines = config.read_text().splitlines()
     config.write_text("\n".join(line for line in lines if not line.startswith("precision")))
     assert len(config.read_text().splitlines()) == len(lines) - 1
-    run = ev.fit("ocp", two_histories(), epochs=1, device="cpu", out=tmp_path / "run", resume=True)
+    run = ev.fit(two_histories(), method="ocp", epochs=1, device="cpu", out=tmp_path / "run", resume=True)
     assert "the run had finished; nothing was trained" in run.notes
 
 
 def test_auto_is_float32_for_encoders_that_were_not_measured(monkeypatch):
     monkeypatch.setattr(precision, "cpu_has_bfloat16", lambda *_: True)
     encoder = {"name": "transformer", "dim": 256, "layers": 1}
-    run = ev.fit({"method": {"name": "ocp"}, "encoder": encoder}, two_histories(), epochs=1, device="cpu")
+    run = ev.fit(two_histories(), method={"method": {"name": "ocp"}, "encoder": encoder}, epochs=1, device="cpu")
     assert run.config["fit"]["precision"] == "float32"
 
 

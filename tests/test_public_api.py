@@ -109,26 +109,29 @@ def test_a_table_or_a_path_in_the_place_of_an_object_is_refused_with_the_call_to
     table = {"id": [1, 1], "t": [1, 2]}
     encoder = eventvec.encoders.GRU(eventvec.encoders.EventEncoder(eventvec.Schema("id", "t", "integer")), dim=2)
     for call in (
-        lambda: eventvec.fit("coles", table),
-        lambda: eventvec.fit(eventvec.methods.ocp(encoder), table),
+        lambda: eventvec.fit(table, method="coles"),
+        lambda: eventvec.fit(table, method=eventvec.methods.ocp(encoder)),
         lambda: eventvec.embed(encoder, table),
     ):
         with pytest.raises(eventvec.ConfigError, match=r"must be a Dataset, got dict; .*ev.read"):
             call()
     for call in (lambda: eventvec.predict("run", table), lambda: eventvec.fine_tune("run", table, table, "churn")):
-        with pytest.raises(eventvec.ConfigError, match=r"must be a Run, got str; .*ev.load"):
+        with pytest.raises(eventvec.ConfigError, match=r"must be a Model, got str; .*ev.load"):
             call()
 
 
 def test_what_stands_in_the_wrong_place_is_named() -> None:
     table = pd.DataFrame({"id": [1, 1, 2, 2], "t": [1, 2, 1, 2], "v": [0.5, 1.0, 2.0, 3.0]})
     data = ev.read(table, key="id", time="t", numeric=["v"])
-    run = ev.fit("ocp", data, epochs=1)
+    run = ev.fit(data, method="ocp", epochs=1)
     method: Any = ev.methods.CoLES
     for call, sentence in (
-        (lambda: ev.fit("coles", table), "the data must be a Dataset, got DataFrame; read the events first"),
-        (lambda: ev.fit(method, data), r"got the class CoLES; for example fit\("),
-        (lambda: ev.fit(run, data), "method must be a Method, a name such as 'coles', or a config dict, got Run"),
+        (lambda: ev.fit(table, method="coles"), "the data must be a Dataset, got DataFrame; read the events first"),
+        (lambda: ev.fit(data, method=method), r"got the class CoLES; for example fit\("),
+        (
+            lambda: ev.fit(data, method=run),
+            "method must be a Method, a name such as 'coles', or a config dict, got Run",
+        ),
         (
             lambda: ev.embed(run, table),
             r"the encoder must be a module .* got Run; .*run\.embed\(events\) takes",

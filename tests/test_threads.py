@@ -44,7 +44,7 @@ def test_small_models_have_one_thread_and_the_option_overrides_it(dim: int, thre
     ev.embed(encoder, data, threads=threads)
     assert encoder.threads == {expected}
     encoder.threads.clear()
-    ev.fit(ev.methods.CoLES(encoder), data, epochs=1, batch_size=2, threads=threads)
+    ev.fit(data, method=ev.methods.CoLES(encoder), epochs=1, batch_size=2, threads=threads)
     assert encoder.threads == {expected}
     assert torch.get_num_threads() == 3
 
@@ -60,14 +60,14 @@ def test_the_number_is_given_back_after_an_error_and_recorded_in_the_run() -> No
     with pytest.raises(DataError), as_many_threads_as_pay(torch.nn.Linear(2, 2)):
         raise DataError(f"computed with {torch.get_num_threads()} thread")
     assert torch.get_num_threads() == 3
-    run = ev.fit("coles", make.dataset([5] * 6), epochs=1, beside=[], encoder={"name": "gru", "dim": 8})
+    run = ev.fit(make.dataset([5] * 6), method="coles", epochs=1, beside=[], encoder={"name": "gru", "dim": 8})
     assert run.info["threads"] == 1
 
 
 def test_a_number_below_one_is_refused() -> None:
     for refused in (
         lambda: ev.embed(Seen(4), make.dataset([3]), threads=0),
-        lambda: ev.fit("coles", make.dataset([5] * 6), epochs=1, threads=0),
+        lambda: ev.fit(make.dataset([5] * 6), method="coles", epochs=1, threads=0),
     ):
         with pytest.raises(ConfigError, match="threads must be at least 1, got 0"):
             refused()

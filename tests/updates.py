@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import torch
 
 import eventvec as ev
 import make
+from eventvec.blocks.untrained import EventBlock, sizes_beside
+from eventvec.models.learned import LEARNED, Learned
 from eventvec.schema import Schema
 
 
@@ -23,10 +26,24 @@ class Method(torch.nn.Module):
         self.encoder = encoder
 
 
-def untrained(name: str = "gru", layers: int = 1, schema: Schema | None = None, **events: Any) -> ev.Run:
+def untrained(name: str = "gru", layers: int = 1, schema: Schema | None = None, **events: Any) -> ev.Model:
     """Return a run that was never trained; its weights depend on its arguments only."""
     info = {"id": "3f2a", "labels": [], "holdouts": []}
-    return ev.Run(Method(make.encoder(name, layers=layers, **events)), schema or make.schema(), {}, info)
+    return ev.Model(
+        schema or make.schema(), {LEARNED: Learned(Method(make.encoder(name, layers=layers, **events)))}, info
+    )
+
+
+def with_method(run: ev.Model, method: Any, **changes: Any) -> ev.Model:
+    """Return a model with another method."""
+    return replace(run, blocks={**run.blocks, LEARNED: Learned(method)}, **changes)
+
+
+def with_beside(run: ev.Model, names: list[str], x: ev.Sequences) -> ev.Model:
+    """Return a model with blocks beside the learned one, fitted to rows."""
+    sizes = sizes_beside(run.schema, names, 64)
+    beside = {name: EventBlock.of(name, run.schema, each, x) for name, each in sizes.items()}
+    return replace(run, blocks={**run.blocks, **beside}, vector=(LEARNED, *beside))
 
 
 def table(n: int = 12, events: int = 90, seed: int = 0) -> pl.DataFrame:
@@ -39,7 +56,7 @@ def table(n: int = 12, events: int = 90, seed: int = 0) -> pl.DataFrame:
     return pl.DataFrame(columns, schema_overrides={"at": pl.Datetime("us"), "code": pl.String, "amount": pl.Float32})
 
 
-def whole(run: ev.Run, events: pl.DataFrame) -> dict[Any, torch.Tensor]:
+def whole(run: ev.Model, events: pl.DataFrame) -> dict[Any, torch.Tensor]:
     """Return each entity's embedding by the slow way: its whole history, read at once."""
     data = ev.read(events, schema=run.schema)
     return dict(zip(data.keys.to_pylist(), ev.encode(run.encoder, data.sequences), strict=True))

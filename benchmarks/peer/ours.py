@@ -101,7 +101,7 @@ def training(path: str, entities: int, hidden: int, precision: str) -> Task:
             times.setdefault(record["step"], time.perf_counter())
 
         options = {"batch_size": entities, "lr": 1e-3, "validation": 0, "precision": precision}
-        ev.fit(method, x, epochs=runs + 1, progress=record_time, **options)
+        ev.fit(x, method=method, epochs=runs + 1, progress=record_time, **options)
         return median(np.diff(list(times.values())).tolist())
 
     return task

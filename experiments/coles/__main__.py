@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from eventvec.errors import ConfigError
-from eventvec.runs import run_files
+from eventvec.models import model_files
 from eventvec.views.sizes import slice_bounds
 from experiments.coles import arms, published, texts
 from experiments.coles import curves as step_curves
@@ -268,7 +268,7 @@ def peer(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
     """CoLES beside pytorch-lifestream's, with the same events, size, epochs, slices and boosting (both splits)."""
     study, runs = _study(dataset, keep, small), _seeds(seeds)
     ours = [study.raw("coles", seed) for seed in runs]
-    epochs = [len(run_files.read_info(study.run("coles", seed))["history"]) for seed in runs]
+    epochs = [len(model_files.read_info(study.run("coles", seed))["history"]) for seed in runs]
     theirs = [study.peer(seed, count) for seed, count in zip(runs, epochs, strict=True)]
     raw = {"pytorch-lifestream": theirs, "coles": ours}
     normalized = {f"{name}{UNIT}": [unit(z) for z in embeddings] for name, embeddings in raw.items()}

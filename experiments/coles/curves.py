@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 import eventvec as ev
-from eventvec import runs
+from eventvec import models
 from eventvec.config import Table, build_method
 from eventvec.embedding import choose_device
 from eventvec.learners.metrics import measure
@@ -57,7 +57,7 @@ def train_frozen(name: str, keep: Path, small: bool, seed: int) -> None:
     rows = study.data[torch.from_numpy(study.trained_on())]
     embed = partial(ev.encode, method.encoder, study.data.sequences)
     options = {**tables["fit"], **_constant(tables["fit"], len(rows), files)}
-    ev.fit(method, rows, seed=seed, progress=_reader(files, embed), **options)
+    ev.fit(rows, method=method, seed=seed, progress=_reader(files, embed), **options)
 
 
 def train_labels(name: str, keep: Path, small: bool, network: str, seed: int) -> None:
@@ -69,7 +69,7 @@ def train_labels(name: str, keep: Path, small: bool, network: str, seed: int) ->
     labelled = with_label(study.data, *_training_part(study), len(study.split.target.classes))
     settings = {**study.config["fine_tuning"], **(studies.SMALL["fit"] if small else {})}
     if network == TUNED:
-        encoder = runs.load(study.run("coles", seed)).encoder
+        encoder = models.load(study.run("coles", seed)).encoder
     else:
         encoder = study.new_encoder({}, labelled.schema, seed)
     if network == SCRATCH:

@@ -76,7 +76,7 @@ def train_on_labels(
     method = method.to(next(encoder.parameters()).device)
     options = {name: value for name, value in settings.items() if name not in NOT_OF_FIT} | bounds
     options["batch_size"] = min(options.get("batch_size", 64), max(2, len(data) // 2))
-    ev.fit(method, data, seed=seed, progress=progress and progress(method), **options)
+    ev.fit(data, method=method, seed=seed, progress=progress and progress(method), **options)
     return method
 
 

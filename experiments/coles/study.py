@@ -20,14 +20,14 @@ import numpy as np
 import torch
 
 import eventvec as ev
-from eventvec import runs
+from eventvec import models
 from eventvec.blocks.handcrafted_sets import handcrafted_features
 from eventvec.config import Table, build_encoder, build_method
 from eventvec.embedding import choose_device
 from eventvec.encoders.aggregates import aggregate_features
 from eventvec.evaluation.baselines import baselines
+from eventvec.models import model_files
 from eventvec.reporting import map2d
-from eventvec.runs import run_files
 from eventvec.sequences import Array
 from eventvec.training.fit_options import FitOptions
 from eventvec.views.sizes import validation_share, window_length
@@ -124,13 +124,13 @@ class Study:
         """Return the run folder of an arm, trained on the entities of `trained_on`."""
         arm = self.trained_as(arm)
         folder, tables = self.keep / f"{arm}-{seed}", self.tables(arm)
-        finished = folder.exists() and run_files.read_info(folder)["finished"]
+        finished = folder.exists() and model_files.read_info(folder)["finished"]
         if not finished:
             print(f"{self.name}: {arm}, seed {seed}", file=sys.stderr, flush=True)
             torch.manual_seed(seed)
             method = build_method(tables, self.data.schema).to(choose_device("auto"))
             rows = self.data[torch.from_numpy(self.trained_on())]
-            ev.fit(method, rows, seed=seed, out=folder, resume=folder.exists(), **tables["fit"])
+            ev.fit(rows, method=method, seed=seed, out=folder, resume=folder.exists(), **tables["fit"])
         return folder
 
     def trained_on(self) -> Array:
@@ -142,7 +142,7 @@ class Study:
         """Return the number of steps of the arm's first run, None if there is no run."""
         for folder in sorted(self.keep.glob(f"{self.trained_as(arm)}-[0-9]*")):
             if (folder / "run.json").exists():
-                return int(run_files.read_info(folder)["steps"])
+                return int(model_files.read_info(folder)["steps"])
         return None
 
     def views(self, arm: str) -> tuple[ev.Sequences, torch.Tensor]:
@@ -181,7 +181,7 @@ class Study:
         if arm == "untrained":
             encoder = self.new_encoder({}, self.data.schema, seed)
         else:
-            encoder = runs.load(self.run(arm, seed)).encoder
+            encoder = models.load(self.run(arm, seed)).encoder
         return save(file, ev.encode(encoder.to(choose_device("auto")), self.data.sequences).numpy())
 
     def peer(self, seed: int, epochs: int) -> Array:
@@ -228,7 +228,7 @@ class Study:
                 encoder = self.new_encoder(settings.get("encoder", {}), labelled.schema, seed)
             else:
                 arm = name.removesuffix(TUNED)
-                encoder = runs.load(self.run(settings["from"].get(arm, arm), seed)).encoder
+                encoder = models.load(self.run(settings["from"].get(arm, arm), seed)).encoder
             before = (self.events("coles") or 0) if name == SUPERVISED and "epochs" not in settings else 0
             trained_on = round((1 - validation_share(len(rows))) * self._total(rows))
             bounds = budget(settings, trained_on, self._total(self.split.folds[0][0]), before)

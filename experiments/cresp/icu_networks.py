@@ -194,7 +194,7 @@ def _trained(arm: Arm, small: bool) -> Outcome:
     method, training = build(arm, data.schema, settings).to(place), {"steps": 0, "seconds": 0.0}
     if arm.epochs:
         run = ev.fit(
-            method, data, epochs=arm.epochs, batch_size=64, lr=arm.lr, warmup=WARMUP, clip=1.0,
+            data, method=method, epochs=arm.epochs, batch_size=64, lr=arm.lr, warmup=WARMUP, clip=1.0,
             validation=0.0, seed=arm.seed, progress=print_epoch,
         )  # fmt: skip
         training = {"steps": run.history[-1]["step"], "seconds": run.history[-1]["seconds"]}

@@ -116,7 +116,7 @@ def errors_of(name: str, seed: int, small: bool) -> tuple[float, float, float]:
     torch.manual_seed(seed)
     method = build(name)
     if name != "untrained":
-        ev.fit(method, training, epochs=epochs, batch_size=256, lr=0.001, weight_decay=1e-6, seed=seed)
+        ev.fit(training, method=method, epochs=epochs, batch_size=256, lr=0.001, weight_decay=1e-6, seed=seed)
     at_place, everywhere = [], []
     for data in (training, test):
         context = hold_out(draw(data, Sinusoids(count=1, length=CONTEXT + 1, noise=DISTANCE), seed).sequences)

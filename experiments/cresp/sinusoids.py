@@ -71,7 +71,7 @@ def errors_of(name: str, noise: float, views: int, seed: int, small: bool) -> tu
     torch.manual_seed(seed)
     method = _method(name, noise, views)
     if name != "untrained":
-        ev.fit(method, training, epochs=epochs, batch_size=256, lr=0.001, weight_decay=1e-6, seed=seed)
+        ev.fit(training, method=method, epochs=epochs, batch_size=256, lr=0.001, weight_decay=1e-6, seed=seed)
     process = Sinusoids(count=1, length=TEST_VIEW, noise=noise)
     z = [ev.encode(method.encoder, draw(data, process, seed).sequences) for data in (training, test)]
     y = [_parameters(data) for data in (training, test)]

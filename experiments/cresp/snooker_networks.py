@@ -238,7 +238,8 @@ def _trained(arm: Arm, small: bool) -> Outcome:
     contexts = FEW_CONTEXTS if small else CONTEXTS
     method = build(arm, small)
     run = ev.fit(
-        method, training, epochs=1 if small else epochs(arm.batch), batch_size=arm.batch, lr=RATES[arm.optimizer],
+        training, method=method, epochs=1 if small else epochs(arm.batch), batch_size=arm.batch,
+        lr=RATES[arm.optimizer],
         optimizer=arm.optimizer, weight_decay=WEIGHT_DECAY[arm.optimizer], warmup=WARMUP, validation=HELD_OUT,
         keep="last", seed=arm.seed, device="auto", time_budget=SECONDS if arm.network == "resnet18" else None,
     )  # fmt: skip

@@ -202,7 +202,7 @@ def make_method(job: Training) -> Method:
 
 
 def _fit(method: Method, data: ev.Dataset, epochs: int, batch: int, rate: float) -> None:
-    ev.fit(method, data, epochs=epochs, batch_size=batch, lr=rate, validation=0.0, warmup=WARMUP, seed=SEED)
+    ev.fit(data, method=method, epochs=epochs, batch_size=batch, lr=rate, validation=0.0, warmup=WARMUP, seed=SEED)
 
 
 def labelled_part(data: ev.Dataset, share: float) -> ev.Dataset:

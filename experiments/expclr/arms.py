@@ -121,7 +121,8 @@ def _trained(arm: Arm, of: Problem, variant: Variant, seed: int) -> tuple[Array,
         per_epoch = max(usable // BATCH_SIZE, 1)
         epochs = 1 if variant.small else round((arm.steps or STEPS[variant.name]) / per_epoch)
         run = ev.fit(
-            method, of.training, epochs=epochs, batch_size=min(BATCH_SIZE, usable), lr=arm.lr, seed=seed, validation=0,
+            of.training, method=method, epochs=epochs, batch_size=min(BATCH_SIZE, usable), lr=arm.lr, seed=seed,
+            validation=0,
             beside=(),
         )  # fmt: skip
         encoder, steps = method.encoder, run.steps

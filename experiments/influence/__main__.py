@@ -26,18 +26,18 @@ def retrained(small: bool) -> list[Row]:
         events = events.join(labels, on="tailnum", how="semi")
     epochs, fields = (1, ("carrier",)) if small else (20, (*CATEGORICAL, *NUMERIC))
     data = _read(events, {*CATEGORICAL, *NUMERIC})
-    trained = ev.fit("coles", data, epochs=epochs, seed=SEED)
+    trained = ev.fit(data, method="coles", epochs=epochs, seed=SEED)
     result = ev.influence(trained, data, labels, "built_2002", model=MODEL, entities=len(data))
     z, changes = trained.embed(data), {row["left_out"]: row["change"] for row in result.rows}
     full = _scores(z, labels)
     rows = [{"field": "none", "left out": full.mean, "±": full.interval}]
-    again = _scores(ev.fit("coles", data, epochs=epochs, seed=SEED + 1).embed(data), labels) - full
+    again = _scores(ev.fit(data, method="coles", epochs=epochs, seed=SEED + 1).embed(data), labels) - full
     rows.append({"field": "none, another seed", "all trained again": again.mean, "± again": again.interval})
     for field in fields:
         vectors = encode(trained.encoder, without_column(data.sequences, field)).numpy()
         refitted = _scores(replace(z, values=vectors), labels)
         others = _read(events, {*CATEGORICAL, *NUMERIC} - {field})
-        without = _scores(ev.fit("coles", others, epochs=epochs, seed=SEED).embed(others), labels) - full
+        without = _scores(ev.fit(others, method="coles", epochs=epochs, seed=SEED).embed(others), labels) - full
         only = _read(events, {field})
         alone = _scores(ev.embed(ev.encoders.Aggregates(only.schema), only), labels)
         rows.append(

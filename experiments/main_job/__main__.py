@@ -67,7 +67,7 @@ def order(small: bool) -> list[Row]:
     weights, values, parts = resample(len(data), seed=SEED), list[float](), list[Array]()
     for left_out in range(2 if small else 5):
         epochs = 1 if small else 400
-        trained = ev.fit(tables, data[fold != left_out], epochs=epochs, seed=SEED, progress=print_epoch)
+        trained = ev.fit(data[fold != left_out], method=tables, epochs=epochs, seed=SEED, progress=print_epoch)
         assert isinstance(trained.method, ev.methods.Order)
         unseen = torch.nonzero(fold == left_out)[:, 0]
         label, logits, engine = _ordered(trained.method, data[unseen].sequences)
@@ -101,7 +101,7 @@ def _coles(
         "encoder": {"dim": 16 if small else 128, "read_out": ["last"]},
         "fit": {"batch_size": batch_size(x), "beside": []},
     }
-    trained = ev.fit(tables, data, epochs=1 if small else epochs, seed=SEED, progress=print_epoch)
+    trained = ev.fit(data, method=tables, epochs=1 if small else epochs, seed=SEED, progress=print_epoch)
     models = ["logistic_regression"] if small else ["lightgbm", "logistic_regression"]
     also = ["aggregates", "event_count"]
     answer = ev.evaluate(trained.embed(data), data, labels, label, models=models, also=also)

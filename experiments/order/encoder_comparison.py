@@ -85,7 +85,7 @@ def new_encoder(schema: ev.Schema, seed: int) -> ev.encoders.GRU:
 def pretrained_encoder(data: ev.Dataset, method: str, length: int, seed: int, epochs: int) -> ev.encoders.GRU:
     """Return an encoder that one method has trained on the histories of unlabelled entities."""
     encoder = new_encoder(data.schema, seed)
-    ev.fit(METHODS[method](encoder, length, count=COUNT), data, epochs=epochs, validation=0, seed=seed)
+    ev.fit(data, method=METHODS[method](encoder, length, count=COUNT), epochs=epochs, validation=0, seed=seed)
     return encoder
 
 
@@ -117,7 +117,7 @@ def scratch_scores(notes: Notes, fold: Fold, fraction: float, seed: int, epochs:
 
     size = min(64, len(train))
     steps = len(train) // size
-    ev.fit(method, data[train], epochs=epochs, batch_size=size, validation=0, seed=seed, progress=score_epoch)
+    ev.fit(data[train], method=method, epochs=epochs, batch_size=size, validation=0, seed=seed, progress=score_epoch)
     best_auc, best_precision = np.array(validation_scores).argmax(0)
     return note_scores(notes, test, test_logits[best_auc])[0], note_scores(notes, test, test_logits[best_precision])[1]
 

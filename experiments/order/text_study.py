@@ -295,7 +295,7 @@ def _fit(method: ev.methods.CrossOrder | ev.methods.MaskedLanguage, arm: Arm, of
         about |= {"given": int(given.sum()), "drawn": epochs * _drawn(data, training)}
         about["met"] = round(float((given - missed).sum()))
     run = ev.fit(
-        method, data, epochs=epochs, batch_size=size, lr=arm.lr, validation=share, keep="best", seed=arm.seed,
+        data, method=method, epochs=epochs, batch_size=size, lr=arm.lr, validation=share, keep="best", seed=arm.seed,
         optimizer="adamw", weight_decay=0.01, clip=1.0, precision=PRECISION,
     )  # fmt: skip
     entry = "validation" if arm.objective == LANGUAGE else "validation_accuracy"

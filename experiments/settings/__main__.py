@@ -69,7 +69,7 @@ def _scores(of_half: Problem, change: Mapping[str, Any], file: Path) -> dict[str
     if not file.exists():
         torch.set_num_threads(1)
         start = time.perf_counter()
-        trained = ev.fit(with_values({"method": {"name": "coles"}}, change), of_half.data)
+        trained = ev.fit(of_half.data, method=with_values({"method": {"name": "coles"}}, change))
         z = trained.embed(of_half.data)
         measured: dict[str, Any] = {"steps": trained.steps, "seconds": trained.seconds}
         for part, columns in {"whole": slice(None), "learned": slice(*z.parts["learned"])}.items():

@@ -200,7 +200,7 @@ def _trained(arm: Arm, of: Benchmark) -> Similarities:
         steps = arm.epochs * (len(of.split.training) // arm.batch_size)
         about["precision"] = "bfloat16" if torch.cuda.is_available() or cpu_has_bfloat16() else "float32"
         run = ev.fit(
-            method, data[learned], epochs=arm.epochs, batch_size=arm.batch_size, lr=arm.lr, clip=1.0,
+            data[learned], method=method, epochs=arm.epochs, batch_size=arm.batch_size, lr=arm.lr, clip=1.0,
             warmup=round(arm.warmup * steps), validation=share, precision=about["precision"], seed=arm.seed,
             device="auto", **arm.fit,
         )  # fmt: skip

@@ -19,12 +19,12 @@ import polars as pl
 import torch
 
 import eventvec as ev
-from eventvec.blocks.families import NETWORK
 from eventvec.learners.folds import cross_validation
 from eventvec.learners.metrics import measure
 from eventvec.learners.resampled_scores import replicates
 from eventvec.learners.task import target
 from eventvec.methods.supervised import AUXILIARY_WEIGHTS
+from eventvec.models.learned import NETWORK
 from eventvec.sequences import Array
 from eventvec.statistics import Scores
 from eventvec.statistics.resampling import resample
@@ -46,7 +46,7 @@ def supervised(weight: float) -> Arm:
         table = pl.DataFrame({train.schema.key: pl.from_arrow(train.keys), LABEL: np.where(y == 1, "yes", "no")})
         options: dict[str, Any] = {"auxiliary": "next_event", "auxiliary_weight": weight, "patience": PATIENCE}
         options |= {"epochs": 1 if small else EPOCHS, "seed": seed}
-        run = ev.fit("supervised", ev.attach(train, table), label=LABEL, **options)
+        run = ev.fit(ev.attach(train, table), method="supervised", label=LABEL, **options)
         best = min(float(record["validation"] or 0) for record in run.history)
         facts = {"validation": best, "epochs": len(run.history), "stopped": run.stopped}
         return ev.predict(run, test)["p_yes"].to_numpy(), facts

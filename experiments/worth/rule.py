@@ -21,7 +21,10 @@ import torch
 
 import eventvec as ev
 from eventvec import files
-from eventvec.blocks.families import STATIC, Block, Rows, matrix, names_for, of_events, of_static
+from eventvec.blocks.matrices import matrix
+from eventvec.blocks.rows import Features, Rows
+from eventvec.blocks.static_values import STATIC, of_static
+from eventvec.blocks.untrained import blocks_for, of_predictor
 from eventvec.embedding import with_moment
 from eventvec.errors import ConfigError
 from eventvec.learners import stacking
@@ -31,8 +34,8 @@ from eventvec.learners.metrics import Task, measure
 from eventvec.learners.prepared import LINEAR, TREES, Prepared, surprise
 from eventvec.learners.single_learners import Job, decided, lightgbm
 from eventvec.learners.stacking import Cell, assembled, crossed, logits, out_of_parts, parts_of
-from eventvec.predicting.event_predictor import ALL, HANDCRAFTED, learned_sets
 from eventvec.sequences import Array
+from eventvec.training.head_training import ALL, HANDCRAFTED, learned_sets
 from experiments.command_line import Row
 from experiments.jobs import side_by_side
 from experiments.protocols.problems import PROBLEMS
@@ -93,10 +96,10 @@ class Study:
     prior: Mapping[Cell, float]
 
     @cached_property
-    def blocks(self) -> dict[str, Block]:
+    def blocks(self) -> dict[str, Features]:
         """The features of each family, which only trainings need."""
         rows, schema = Rows(self.data), self.data.schema
-        blocks = {name: of_events(name, rows).features(rows) for name in names_for(schema)}
+        blocks = {name: of_predictor(name, rows).features(rows) for name in blocks_for(schema)}
         static = of_static(schema, list(self.data.sequences.static))
         return blocks if static is None else blocks | {STATIC: static.features(rows)}
 
@@ -264,7 +267,7 @@ def load(name: str, small: bool) -> Study:
     if (parts := parts_of(job)) is None:
         raise ConfigError(f"{name} has too few rows for parts; leave out --small or name another data set")
     static = [] if of_static(data.schema, list(data.sequences.static)) is None else [STATIC]
-    sets, prior = learned_sets(names_for(data.schema) + static, task, "mae" if task == "numeric" else None)
+    sets, prior = learned_sets(blocks_for(data.schema) + static, task, "mae" if task == "numeric" else None)
     latest = latest_rows(job, data.moments if data.schema.clock else None)
     late, parts = (None, parts) if latest is None else latest
     return Study(name, data, job, parts, late, sets, prior)

@@ -58,7 +58,7 @@ def vectors(
         of_half = problem(name, half, small)
         config = tables(candidate, of_half.data.sequences)
         fit = {**config.pop("fit"), "seed": seed, "beside": BESIDE, **bound}
-        run = ev.fit(method(candidate, config, of_half.data, seed), of_half.data, **fit)
+        run = ev.fit(of_half.data, method=method(candidate, config, of_half.data, seed), **fit)
         z = run.embed(of_half.data)
         about = {
             "steps": run.steps, "seconds": round(run.seconds), "epochs": len(run.history), "stopped": run.stopped,

@@ -46,6 +46,10 @@ if typing.TYPE_CHECKING:
     from eventvec.evaluation import score_features as score_features
     from eventvec.exporting import to_onnx as to_onnx
     from eventvec.labels import future_labels as future_labels
+    from eventvec.models import Model as Model
+    from eventvec.models import card as card
+    from eventvec.models import features as features
+    from eventvec.models import load as load
     from eventvec.parts import register as register
     from eventvec.predicting.event_estimators import EventClassifier as EventClassifier
     from eventvec.predicting.event_estimators import EventRegressor as EventRegressor
@@ -53,10 +57,6 @@ if typing.TYPE_CHECKING:
     from eventvec.predicting.prediction import predict as predict
     from eventvec.predicting.vectorizer import EventVectorizer as EventVectorizer
     from eventvec.reporting import report as report
-    from eventvec.runs import Run as Run
-    from eventvec.runs import card as card
-    from eventvec.runs import features as features
-    from eventvec.runs import load as load
     from eventvec.schema import Schema as Schema
     from eventvec.searching import Index as Index
     from eventvec.searching import SentenceIndex as SentenceIndex
@@ -115,7 +115,7 @@ first_use.import_at_first_use(
         "eventvec.predicting.prediction": "predict",
         "eventvec.predicting.vectorizer": "EventVectorizer",
         "eventvec.reporting": "report",
-        "eventvec.runs": "Run card features load",
+        "eventvec.models": "Model card features load",
         "eventvec.schema": "Schema",
         "eventvec.searching": "Index SentenceIndex read_index search",
         "eventvec.sequences": "Sequences join searchsorted stack",

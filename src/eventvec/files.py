@@ -125,7 +125,7 @@ def run_above(path: Path) -> Path | None:
         >>> run_above(Path("/absent/events.parquet")) is None
         True
     """
-    return next((parent for parent in path.resolve().parents if (parent / "run.json").is_file()), None)
+    return next((parent for parent in path.resolve().parents if (parent / "model.json").is_file()), None)
 
 
 @contextmanager

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from functools import cache
 from importlib.metadata import entry_points
 from inspect import isclass, isroutine
 from typing import Any, Literal
 
-from eventvec.encoders import ENCODERS, EVENT_ENCODERS, Compressed, Recurrent
-from eventvec.encoders.beside import BESIDE
+from eventvec.blocks.untrained import BLOCKS, scaled
+from eventvec.encoders import ENCODERS, EVENT_ENCODERS, Recurrent
 from eventvec.encoders.heads import GatedHead, PlainHead, SigmoidHead
 from eventvec.encoders.sentences import SentenceEncoder
 from eventvec.encoders.sinusoidal import Harmonics
@@ -21,7 +21,7 @@ from eventvec.methods import CNP, METHODS, Order, SlicePairs
 from eventvec.views import PAIRS, VIEWS
 
 Constructor = Callable[..., Any]
-Kind = Literal["method", "encoder", "events", "views", "pairs", "negatives", "beside"]
+Kind = Literal["method", "encoder", "events", "views", "pairs", "negatives", "block"]
 REGISTERED: dict[str, tuple[Kind, Constructor]] = {}
 """The kind of each registered part, and the class or function that was given."""
 GROUP = "eventvec.parts"
@@ -34,7 +34,7 @@ KINDS: Mapping[Kind, MutableMapping[str, Constructor]] = {
     "views": VIEWS,
     "pairs": PAIRS,
     "negatives": NEGATIVES,
-    "beside": BESIDE,
+    "block": BLOCKS,
 }
 """The parts of each kind by name. A kind is called like the table or the option that names such a part."""
 NESTED: Mapping[str, Constructor] = ChainMap(
@@ -71,10 +71,10 @@ def register(name: str, part: Constructor, kind: Kind | None = None) -> None:
         name: The name in configurations, such as `mine` for `[encoder] name = "mine"`.
         part: A class, or a function that returns a part. An instance of the class keeps the arguments of its
             constructor as attributes of the same names. A method and an encoder may have the arguments `encoder`,
-            `schema` and `events`, which are given to them. A part beside the vector takes the schema and returns an
-            encoder without weights, whose features are standardised.
+            `schema` and `events`, which are given to them. A block takes the schema and returns an encoder without
+            weights; beside a learned vector its features are standardised.
         kind: `method`, `encoder`, `events` (an event encoder), `views` (a view sampler), `pairs` (a pair sampler),
-            `negatives` or `beside` (a part beside the learned vector). A class with a `loss` is a method.
+            `negatives` or `block` (a block of features). A class with a `loss` is a method.
 
     Raises:
         ConfigError: If the name is taken, or the kind is not given or not known.
@@ -109,18 +109,23 @@ def register(name: str, part: Constructor, kind: Kind | None = None) -> None:
         owner = f"{_place(before[1])} is registered as" if before else "eventvec has a part of"
         raise ConfigError(f"{owner} the name {name!r}; choose another name")
     REGISTERED[name] = kind, part
-    KINDS[kind][name] = (lambda schema: Compressed(part(schema), components=None)) if kind == "beside" else part
+    KINDS[kind][name] = scaled(part) if kind == "block" else part
 
 
-def registered_in(tables: Mapping[str, Any]) -> dict[str, str]:
-    """Return the registered parts that the tables of a configuration name, and the module of each.
+def registered_among(names: Iterable[str]) -> dict[str, str]:
+    """Return the registered parts among names, and the module of each."""
+    given = set(names)
+    return {name: part.__module__ for name, (_, part) in REGISTERED.items() if name in given}
+
+
+def names_in(tables: Mapping[str, Any]) -> set[str]:
+    """Return the names of parts in the tables of a configuration.
 
     Example:
-        >>> registered_in({"method": {"name": "coles"}, "fit": {"beside": ["timing"]}})
-        {}
+        >>> sorted(names_in({"method": {"name": "coles"}, "fit": {"beside": ["timing"]}}))
+        ['coles', 'timing']
     """
-    names = {*_names(tables), *tables.get("fit", {}).get("beside", ())}
-    return {name: part.__module__ for name, (_, part) in REGISTERED.items() if name in names}
+    return {*_names(tables), *tables.get("fit", {}).get("beside", ())}
 
 
 def _names(table: Mapping[str, Any]) -> Iterator[str]:

@@ -59,19 +59,19 @@ def labels() -> pl.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def run() -> ev.Run:
+def run() -> ev.Model:
     """Return a run with timing and aggregates beside the learned part, as by default."""
     data = ev.read(purchases(), key="card", time="when", categorical=["item", "shop"], numeric=["paid", "tip"])
-    return ev.fit({"encoder": {"dim": 16}}, data, epochs=2)
+    return ev.fit(data, method={"encoder": {"dim": 16}}, epochs=2)
 
 
 @pytest.fixture(scope="module")
-def data(run: ev.Run) -> ev.Dataset:
+def data(run: ev.Model) -> ev.Dataset:
     return run.read(purchases())
 
 
 @pytest.mark.parametrize("name", ["item", "paid", "when"])
-def test_a_planted_field_is_found(run: ev.Run, data: ev.Dataset, name: str) -> None:
+def test_a_planted_field_is_found(run: ev.Model, data: ev.Dataset, name: str) -> None:
     result = ev.influence(run, data, labels(), name)
     assert result.facts["measure"] == "auroc"
     assert result.facts["with_all_events"].value == pytest.approx(1, abs=0.1)
@@ -84,7 +84,7 @@ def test_a_planted_field_is_found(run: ev.Run, data: ev.Dataset, name: str) -> N
     assert result.verdict[-1].endswith(" (logistic_regression, 240 entities).")
 
 
-def test_a_planted_period_is_found(run: ev.Run, data: ev.Dataset) -> None:
+def test_a_planted_period_is_found(run: ev.Model, data: ev.Dataset) -> None:
     result = ev.influence(run, data, labels(), "last")
     shares = [row for row in result.rows if "third" in row["left_out"]]
     assert shares[0]["left_out"] == "last third"
@@ -104,7 +104,7 @@ def test_features_as_of_a_moment_are_vectors_too(tmp_path: Path) -> None:
     assert fields[0]["change"].place == "behind"
 
 
-def test_nothing_drives_a_permuted_label(run: ev.Run, data: ev.Dataset) -> None:
+def test_nothing_drives_a_permuted_label(run: ev.Model, data: ev.Dataset) -> None:
     result = ev.influence(run, data, labels(), "permuted")
     assert result.facts["with_all_events"].value == pytest.approx(0.5, abs=0.15)
     changes = [row["change"] for row in result.rows]
@@ -116,7 +116,7 @@ def test_nothing_drives_a_permuted_label(run: ev.Run, data: ev.Dataset) -> None:
 
 
 @pytest.mark.slow
-def test_a_permuted_label_is_called_driven_seldom(run: ev.Run, data: ev.Dataset) -> None:
+def test_a_permuted_label_is_called_driven_seldom(run: ev.Model, data: ev.Dataset) -> None:
     """About 5 % of the intervals do not hold 0; the mean of 40 tables of 12 rows is known to about 2 %."""
     rates = []
     for seed in range(40):
@@ -127,20 +127,20 @@ def test_a_permuted_label_is_called_driven_seldom(run: ev.Run, data: ev.Dataset)
 
 
 @pytest.mark.parametrize(("name", "measure", "model"), [("number", "r2", "ridge"), ("third", "accuracy", "knn")])
-def test_labels_of_numbers_and_of_classes(run: ev.Run, data: ev.Dataset, name: str, measure: str, model: str) -> None:
+def test_labels_of_numbers_and_of_classes(run: ev.Model, data: ev.Dataset, name: str, measure: str, model: str) -> None:
     result = ev.influence(run, data, labels(), name, model="knn" if model == "knn" else None)
     assert (result.facts["measure"], result.facts["model"], result.rows[0]["change"].high < 0) == (measure, model, True)
     assert next(row["left_out"] for row in result.rows if row["kind"] == "field") == "paid"
 
 
-def test_the_full_score_is_that_of_evaluate(run: ev.Run, data: ev.Dataset) -> None:
+def test_the_full_score_is_that_of_evaluate(run: ev.Model, data: ev.Dataset) -> None:
     result = ev.influence(run, data, labels(), "item", folds=4, seed=3)
     evaluated = ev.evaluate(run.embed(data), None, labels(), "item", folds=4, seed=3, models=["logistic_regression"])
     assert result.facts["with_all_events"] == evaluated.row(features="embedding")["score"]
     assert result.facts["n"] == evaluated.facts["n"] == N
 
 
-def test_the_model_of_verdicts_can_be_named(run: ev.Run, data: ev.Dataset) -> None:
+def test_the_model_of_verdicts_can_be_named(run: ev.Model, data: ev.Dataset) -> None:
     few = labels().head(60)
     result = ev.influence(run, data, few, "item", folds=2, model="stacked")
     evaluated = ev.evaluate(run.embed(data), None, few, "item", folds=2)
@@ -153,7 +153,7 @@ def cosine_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return 1 - (a * b).sum(-1) / np.linalg.norm(a, axis=-1) / np.linalg.norm(b, axis=-1)
 
 
-def test_vectors_move_as_far_as_those_of_a_table_without_the_field(run: ev.Run, data: ev.Dataset) -> None:
+def test_vectors_move_as_far_as_those_of_a_table_without_the_field(run: ev.Model, data: ev.Dataset) -> None:
     result = ev.influence(run, data)
     full = run.embed(data).values.astype(float)
     without = run.embed(purchases().with_columns(shop=pl.lit(None, pl.String))).values.astype(float)
@@ -172,13 +172,13 @@ def test_vectors_move_as_far_as_those_of_a_table_without_the_field(run: ev.Run, 
 def test_a_field_that_the_encoder_does_not_read_moves_nothing(data: ev.Dataset) -> None:
     unread = ev.Schema("card", "when", "timestamp", numeric=(data.schema.numeric[0],))
     encoder = ev.encoders.GRU(ev.encoders.EventEncoder(unread, time=()), dim=4)
-    run = ev.fit(ev.methods.ocp(encoder), data, epochs=1)
+    run = ev.fit(data, method=ev.methods.ocp(encoder), epochs=1)
     changes = {row["left_out"]: row["change"] for row in ev.influence(run, data).rows}
     assert changes["paid"].value > 0.001
     assert max(changes[name].high for name in ("item", "shop", "tip", "when")) < 1e-6  # rounding of other batches
 
 
-def test_one_entity_is_measured_by_models_of_the_others(run: ev.Run, data: ev.Dataset) -> None:
+def test_one_entity_is_measured_by_models_of_the_others(run: ev.Model, data: ev.Dataset) -> None:
     mean = purchases().group_by("card").agg(pl.col("paid").mean()).sort("paid")
     low, high = (ev.influence(run, data, labels(), "paid", entity=mean["card"][place]) for place in (0, -1))
     assert (low.facts["measure"], low.facts["n"]) == ("prediction", 1)
@@ -188,14 +188,14 @@ def test_one_entity_is_measured_by_models_of_the_others(run: ev.Run, data: ev.Da
     assert "5 models of 239 other entities" in " ".join(low.notes)
 
 
-def test_one_entity_needs_no_label_and_its_key_may_be_text(run: ev.Run, data: ev.Dataset) -> None:
+def test_one_entity_needs_no_label_and_its_key_may_be_text(run: ev.Model, data: ev.Dataset) -> None:
     others = labels().filter(pl.col("card") != 5)
     result = ev.influence(run, data, others, "paid", entity="5")
     assert result.rows == ev.influence(run, data, labels(), "paid", entity=5).rows
     assert "5 models of 239 other entities" in " ".join(result.notes)
 
 
-def test_a_sample_is_stated_and_follows_from_the_seed(run: ev.Run, data: ev.Dataset) -> None:
+def test_a_sample_is_stated_and_follows_from_the_seed(run: ev.Model, data: ev.Dataset) -> None:
     first, again, other = (ev.influence(run, data, entities=50, seed=seed) for seed in (1, 1, 2))
     assert first.facts["n"] == 50
     assert "A random sample of 50 of 240 entities was used" in " ".join(first.notes)
@@ -205,7 +205,7 @@ def test_a_sample_is_stated_and_follows_from_the_seed(run: ev.Run, data: ev.Data
     assert "60 of 100" in " ".join(scored.notes)
 
 
-def test_short_and_empty_histories_are_counted(run: ev.Run) -> None:
+def test_short_and_empty_histories_are_counted(run: ev.Model) -> None:
     short = purchases().sort("card", "when").group_by("card", maintain_order=True).head(1).head(9)
     events = pl.concat([purchases().filter(pl.col("card") >= 9), short])
     result = ev.influence(run, events, until="2024-01-01T12:00")
@@ -219,7 +219,7 @@ def test_events_that_an_encoder_cannot_read_without_a_field_count_as_unchanged()
     looks = pl.DataFrame({"id": np.arange(60) // 4, "t": np.arange(60), "v": np.sin(np.arange(60)), "w": 1.0})
     data = ev.read(looks, key="id", time="t", numeric=["v", "w"])
     events = {"covariates": ["time"], "observations": ["v"]}
-    run = ev.fit({"method": {"name": "cnp"}, "encoder": {"dim": 8, "events": events}}, data, epochs=1)
+    run = ev.fit(data, method={"method": {"name": "cnp"}, "encoder": {"dim": 8, "events": events}}, epochs=1)
     result = ev.influence(run, data)
     assert (
         "Some of 15 entities cannot be read by the encoder without a part, and count as unchanged: v 15."
@@ -228,7 +228,7 @@ def test_events_that_an_encoder_cannot_read_without_a_field_count_as_unchanged()
     assert result.row(left_out="v")["change"].value == 0
 
 
-def test_progress_counts_every_vector_once(run: ev.Run, data: ev.Dataset) -> None:
+def test_progress_counts_every_vector_once(run: ev.Model, data: ev.Dataset) -> None:
     ticks: list[tuple[int, int]] = []
     result = ev.influence(run, data, progress=lambda done, total: ticks.append((done, total)))
     assert {total for _, total in ticks} == {N * (1 + len(result.rows))}
@@ -236,7 +236,7 @@ def test_progress_counts_every_vector_once(run: ev.Run, data: ev.Dataset) -> Non
     assert ticks[-1][0] == ticks[-1][1]
 
 
-def test_the_rows_are_printed_and_all_text_is_escaped(run: ev.Run, data: ev.Dataset) -> None:
+def test_the_rows_are_printed_and_all_text_is_escaped(run: ev.Model, data: ev.Dataset) -> None:
     result = ev.influence(run, data, labels(), "item", entities=60)
     plain = result.to_dict()
     assert json.loads(json.dumps(plain)) == plain
@@ -272,7 +272,7 @@ def test_the_rows_are_printed_and_all_text_is_escaped(run: ev.Run, data: ev.Data
     ],
 )
 def test_what_cannot_be_measured_is_refused(
-    run: ev.Run, data: ev.Dataset, options: dict[str, Any], error: type[Exception], message: str
+    run: ev.Model, data: ev.Dataset, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message) as caught:
         ev.influence(run, data, **options)
@@ -280,8 +280,8 @@ def test_what_cannot_be_measured_is_refused(
     assert "77" not in str(caught.value)
 
 
-def test_no_run_and_several_rows_of_an_entity_are_refused(run: ev.Run) -> None:
-    with pytest.raises(ev.ConfigError, match=r"the run must be a Run, got Recurrent"):
+def test_no_run_and_several_rows_of_an_entity_are_refused(run: ev.Model) -> None:
+    with pytest.raises(ev.ConfigError, match=r"the run must be a Model, got Recurrent"):
         ev.influence(run.method.encoder, purchases())  # type: ignore[arg-type]
     cutoffs = pl.DataFrame({"card": [1, 1, 2], "month": ["2024-01-02T00:00", "2024-01-03T00:00", "2024-01-03T00:00"]})
     cutoffs = cutoffs.with_columns(pl.col("month").str.to_datetime())

@@ -30,11 +30,11 @@ def events(entities: int = 160, count: int = 12, habits: bool = True, seed: int 
 
 
 @cache
-def run_of(habits: bool) -> tuple[ev.Run, pl.DataFrame]:
+def run_of(habits: bool) -> tuple[ev.Model, pl.DataFrame]:
     table = events(habits=habits)
     data = ev.read(table, key="card", time="day", categorical=["code"], numeric=["paid"], holdout=0.4)
     tables = {"method": {"name": "coles"}, "encoder": {"name": "gru", "dim": 32}, "fit": {"beside": []}}
-    return ev.fit(tables, data, epochs=1, validation=0), table
+    return ev.fit(data, method=tables, epochs=1, validation=0), table
 
 
 def found(audit: ev.Answer, question: str) -> dict[str, str]:
@@ -64,13 +64,13 @@ def test_what_only_training_knows_is_beyond_the_baselines(monkeypatch: pytest.Mo
     secret = np.random.default_rng(5).random(160) < 0.5
     people = pl.DataFrame({"card": np.arange(160), "secret": secret})
 
-    def leaking(self: ev.Run, data: Any, **options: Any) -> ev.Embeddings:
+    def leaking(self: ev.Model, data: Any, **options: Any) -> ev.Embeddings:
         z = ev.embed(self.encoder, data)
         vectors = np.concatenate([z.values, secret[:, None] + 0.3 * np.random.default_rng(6).normal(size=(160, 1))], 1)
         return ev.Embeddings.of(data, vectors, self.lineage.to_dict())
 
     honest = ev.audit(run, table, people, models=FAST)
-    monkeypatch.setattr(ev.Run, "embed", leaking)
+    monkeypatch.setattr(ev.Model, "embed", leaking)
     planted = ev.audit(run, table, people, models=FAST)
     assert honest.rows[0]["answer"] == "not found"
     assert (planted.rows[0]["answer"], planted.rows[0]["beyond"]) == ("yes", True)
@@ -93,7 +93,7 @@ def test_an_encoder_that_knows_its_training_data_by_heart_is_found_and_one_of_on
     table = events(80, habits=False)
     data = ev.read(table, key="card", time="day", categorical=["code"], numeric=["paid"], holdout=0.45)
     tables = {"method": {"name": "coles"}, "encoder": {"name": "gru", "dim": 64}, "fit": {"beside": [], "lr": 0.02}}
-    by_heart = ev.audit(ev.fit(tables, data, epochs=100, validation=0), table)
+    by_heart = ev.audit(ev.fit(data, method=tables, epochs=100, validation=0), table)
     clean = ev.audit(*run_of(habits=False))
     assert "yes" in found(by_heart, "membership").values()
     assert "show who was in the training data" in by_heart.verdict[0]
@@ -109,7 +109,7 @@ def test_what_cannot_be_told_is_said() -> None:
     short = ev.audit(run, table.filter(pl.col("day") < 3))
     assert found(short, "linkage") == {"halves of histories": "unknown"}
     data = ev.read(table, key="card", time="day", categorical=["code"])
-    none = ev.audit(ev.fit("coles", data, epochs=1, beside=[]), table)
+    none = ev.audit(ev.fit(data, method="coles", epochs=1, beside=[]), table)
     assert "the run held no entities out; train with a share held out" in none.notes[1]
 
 
@@ -138,7 +138,7 @@ def test_a_constant_column_cannot_be_told_and_an_absent_one_is_refused() -> None
     ):
         with pytest.raises(error, match=sentence):
             ev.audit(run, table, models=FAST, **options)
-    with pytest.raises(ev.ConfigError, match="the run must be a Run, got str"):
+    with pytest.raises(ev.ConfigError, match="the run must be a Model, got str"):
         ev.audit("run", table)  # type: ignore[arg-type]
 
 
@@ -200,7 +200,7 @@ def test_a_clean_run_is_seldom_accused() -> None:
         rng = np.random.default_rng(seed)
         coins = {f"coin{i}": rng.random(120) < 0.5 for i in range(3)}
         people = pl.DataFrame({"card": np.arange(120), **coins})
-        run = ev.fit(tables, data, epochs=1, validation=0, seed=seed)
+        run = ev.fit(data, method=tables, epochs=1, validation=0, seed=seed)
         audit = ev.audit(run, table, people, models=FAST, seed=seed)
         for question in yes:
             yes[question] += "yes" in found(audit, question).values()

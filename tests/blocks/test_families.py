@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import eventvec as ev
-from eventvec.blocks.families import names_for
+from eventvec.blocks.untrained import blocks_for
 
 pytestmark = pytest.mark.usefixtures("few_kernels")
 
@@ -26,9 +26,9 @@ def test_codes_and_convolutions_are_read_and_come_back_with_the_model(columns: s
     kinds = {"categorical": ["what"], "numeric": []} if columns == "codes" else {"categorical": [], "numeric": ["paid"]}
     data = ev.read(table, key="card", time="day", **kinds)
     expected = ["handcrafted", *(["codes", "convolutions"] if columns == "codes" else ["convolutions", "responses"])]
-    assert names_for(data.schema) == expected
+    assert blocks_for(data.schema) == expected
     model = ev.EventClassifier(progress=False).fit(data, ordered)
-    assert set(model.predictor_.families) == set(expected)
+    assert set(model.model_.blocks) == set(expected)
     sets = {row["features"]: row["families"].split(", ") for row in model.explain().tables["sets"]}
     assert sets["all" if columns == "codes" else "all with all responses"] == expected
     model.save(tmp_path / "model")
@@ -45,7 +45,7 @@ def test_lists_are_read(tmp_path: Path) -> None:
     table = pl.DataFrame({"shop": np.repeat(np.arange(n), 5), "day": np.tile(np.arange(5), n), "bought": baskets})
     data = ev.read(table, key="shop", time="day", summed=["bought"])
     assert data.schema.bags
-    assert names_for(data.schema) == ["handcrafted", "aggregates", "codes", "convolutions"]
+    assert blocks_for(data.schema) == ["handcrafted", "aggregates", "codes", "convolutions"]
     model = ev.EventClassifier(progress=False).fit(data[:150], buys[:150])
     assert (model.predict(data[150:]) == buys[150:]).all()
     model.save(tmp_path / "model")

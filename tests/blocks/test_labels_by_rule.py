@@ -15,18 +15,19 @@ import pytest
 from tests.commands import answer, invoke
 
 import eventvec as ev
-from eventvec.blocks import families
-from eventvec.blocks.families import EARLIER, Rows
+from eventvec.blocks import untrained
+from eventvec.blocks.earlier_labels import EARLIER
 from eventvec.blocks.labels_by_rule import NOT_READ, READ, LabelsByRule
+from eventvec.blocks.rows import Rows
 from eventvec.embedding import with_moment
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.labels.future_options import FutureOptions
 from eventvec.labels.horizons import Rule
 from eventvec.labels.rules import listed_conditions
 from eventvec.learners.task import Target, target
-from eventvec.predicting.labelled_rows import Learned, Learning, of_table
 from eventvec.predicting.rows_to_predict import Asked, rows_to_predict
 from eventvec.tables.read_options import LabelTime
+from eventvec.training.labelled_rows import Learned, Learning, of_table
 
 N, START = 40, datetime(2024, 1, 5)
 LABELS = ("no_event", "event", "count", "time_to_next", "sum:paid")
@@ -36,7 +37,7 @@ COLUMNS: dict[str, Any] = {"categorical": ["shop"], "numeric": ["paid"]}
 @pytest.fixture(autouse=True)
 def hand_crafted_features_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("codes", "convolutions"):
-        monkeypatch.delitem(families.FAMILIES, name)
+        monkeypatch.delitem(untrained.BLOCKS, name)
 
 
 def numbered(seed: int = 0, kind: type[Any] = int) -> pl.DataFrame:
@@ -260,8 +261,8 @@ def test_earlier_labels_are_read_by_default_and_need_no_labels_to_predict(tmp_pa
     labels = panel(events)
     model = classifier().fit(events, labels, "quiet")
     assert notes_about(model) == [READ]
-    assert EARLIER in set(model.predictor_.families)
-    assert isinstance(model.predictor_.families[EARLIER], LabelsByRule)
+    assert EARLIER in set(model.model_.blocks)
+    assert isinstance(model.model_.blocks[EARLIER], LabelsByRule)
     now = model.predict_proba(events)
     assert now.columns == ["card", "false", "true"]
     assert len(now) == N
@@ -291,20 +292,20 @@ def test_training_and_prediction_compute_the_same_bits(tmp_path: Path) -> None:
     trained = family.features(rows)[0]
     assert trained[:, 0].any()
     model = ev.EventRegressor("card", "day", **COLUMNS, progress=False).fit(events, labels, "spend")
-    assert isinstance(model.predictor_.families[EARLIER], LabelsByRule)
+    assert isinstance(model.model_.blocks[EARLIER], LabelsByRule)
     model.save(tmp_path / "model")
     for each in (model, ev.EventRegressor.load(tmp_path / "model")):
-        again = rows_to_predict(each.predictor_, events, Asked(cutoffs=labels), {})
+        again = rows_to_predict(each.model_, events, Asked(cutoffs=labels), {})
         assert again.data.keys.to_pylist() == rows.data.keys.to_pylist()
         assert again.moments.tolist() == rows.moments.tolist()
-        np.testing.assert_array_equal(each.predictor_.families[EARLIER].features(again)[0], trained)
+        np.testing.assert_array_equal(each.model_.blocks[EARLIER].features(again)[0], trained)
 
 
 def test_the_file_holds_the_rule_and_a_changed_one_is_refused(tmp_path: Path) -> None:
     events = numbered()
     model = classifier().fit(events, panel(events, where={"shop": ("tea", "oil")}), "quiet")
     model.save(tmp_path / "model")
-    path = tmp_path / "model" / "run.json"
+    path = tmp_path / "model" / "model.json"
     info = json.loads(path.read_text())
     rule = info["earlier"]["rule"]
     assert rule == {
@@ -329,20 +330,20 @@ def test_entities_without_events_have_no_earlier_labels() -> None:
     events = numbered()
     model = classifier().fit(events, panel(events), "quiet")
     cutoffs = pl.DataFrame({"card": [0, 0, N + 1], "day": [-5, 80, 80]})
-    rows = rows_to_predict(model.predictor_, events, Asked(cutoffs=cutoffs), {})
-    values = model.predictor_.families[EARLIER].features(rows)[0]
+    rows = rows_to_predict(model.model_, events, Asked(cutoffs=cutoffs), {})
+    values = model.model_.blocks[EARLIER].features(rows)[0]
     assert rows.data.sequences.starts[2] == rows.data.sequences.starts[0] == 0
     assert values[1].any()
     assert not values[[0, 2]].any()
     nobody = Rows(rows.data[[2]])
-    assert model.predictor_.families[EARLIER].features(nobody)[0].tolist() == [[0.0] * 5]
+    assert model.model_.blocks[EARLIER].features(nobody)[0].tolist() == [[0.0] * 5]
 
 
 def test_the_default_is_declined(tmp_path: Path) -> None:
     events = numbered()
     labels = panel(events)
     model = classifier().fit(events, labels, "quiet", earlier_labels="none")
-    assert EARLIER not in set(model.predictor_.families)
+    assert EARLIER not in set(model.model_.blocks)
     assert not notes_about(model)
     by_table = classifier().fit(events, labels, "quiet", earlier_labels=5)
     assert not notes_about(by_table)
@@ -350,7 +351,7 @@ def test_the_default_is_declined(tmp_path: Path) -> None:
         by_table.predict_proba(events, times_of(events, [90]))
     data = ev.read(events, key="card", time="day", **COLUMNS)
     array = classifier().fit(data, np.arange(N) % 2, earlier_labels="none")
-    assert EARLIER not in set(array.predictor_.families)
+    assert EARLIER not in set(array.model_.blocks)
     with pytest.raises(ConfigError, match="earlier_labels needs a table of labels with times"):
         classifier().fit(data, np.arange(N) % 2, earlier_labels=5)
 
@@ -376,7 +377,7 @@ def test_tables_of_the_users_own_have_no_default() -> None:
         (labels.rename({"quiet": "churn"}), "churn"),
     ):
         model = classifier().fit(events, table, label)
-        assert EARLIER not in set(model.predictor_.families)
+        assert EARLIER not in set(model.model_.blocks)
         assert not notes_about(model)
 
 
@@ -390,7 +391,7 @@ def test_labels_as_numbers_keep_the_default_and_others_do_not(numeric: bool) -> 
         return
     model = classifier().fit(events, labels.with_columns(pl.col("quiet").cast(pl.String)), "quiet")
     assert notes_about(model) == [f"{NOT_READ}the rule gives labels of another kind than those of the table."]
-    assert EARLIER not in set(model.predictor_.families)
+    assert EARLIER not in set(model.model_.blocks)
 
 
 def test_a_rule_that_does_not_apply_to_the_events_is_noted() -> None:
@@ -409,7 +410,7 @@ def test_a_rule_that_does_not_apply_to_the_events_is_noted() -> None:
     ]
     for model, labels, why in cases:
         model.fit(events, labels, "quiet")
-        assert EARLIER not in set(model.predictor_.families)
+        assert EARLIER not in set(model.model_.blocks)
         (note,) = notes_about(model)
         assert note.startswith(NOT_READ)
         assert re.search(why, note)
@@ -461,14 +462,14 @@ def test_known_at_is_no_time_of_a_label() -> None:
     result = ev.evaluate(z, events, frame, "quiet", models=["logistic_regression"], folds=3)
     assert any("in 'at', are read" in note for note in result.notes)
     model = ev.EventClassifier("card", "at", **COLUMNS, progress=False).fit(events, frame, "quiet")
-    assert model.predictor_.label_time == "at"
+    assert model.model_.label_time == "at"
     renamed = frame.rename({"at": "when"})
     assert ev.EventClassifier("card", "at", **COLUMNS, progress=False).fit(events, renamed, "quiet").predict(
         events, frame
     ).columns == ["card", "at", "prediction"]
     explicit = ev.EventClassifier("card", "at", **COLUMNS, progress=False)
     explicit.fit(events, frame.drop("at"), "quiet", label_time="known_at", earlier_labels="none")
-    assert explicit.predictor_.label_time == "known_at"
+    assert explicit.model_.label_time == "known_at"
     assert explicit.predict(events, frame).columns == ["card", "known_at", "prediction"]
     with pytest.raises(
         ConfigError, match="the only column of times is 'known_at', which is when the labels were known"
@@ -482,7 +483,7 @@ def test_an_own_time_of_events_that_is_called_known_at_is_one_of_labels() -> Non
     events = dated().rename({"at": "known_at"})
     labels = pl.DataFrame({"card": range(N), "known_at": [date(2024, 5, 1)] * N, "churn": [i % 2 for i in range(N)]})
     model = ev.EventClassifier("card", "known_at", **COLUMNS, progress=False).fit(events, labels, "churn")
-    assert model.predictor_.label_time == "known_at"
+    assert model.model_.label_time == "known_at"
 
 
 def test_labels_as_static_columns_are_the_labels_alone() -> None:
@@ -490,5 +491,5 @@ def test_labels_as_static_columns_are_the_labels_alone() -> None:
         labels, time = panel(events, **options), events.columns[1]
         data = ev.read(events, key="card", time=time, **COLUMNS, cutoffs=labels, cutoff_column=time, static=labels)
         assert [field.name for field in data.schema.static] == ["quiet"]
-        run = ev.fit({"method": {"name": "supervised", "label": "quiet"}, "fit": {"epochs": 1}}, data)
+        run = ev.fit(data, method={"method": {"name": "supervised", "label": "quiet"}, "fit": {"epochs": 1}})
         assert "quiet" in run.info["labels"]

@@ -59,7 +59,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         connection.register("rows", events.to_arrow())
         connection.execute("create table events as select *, 's3cr3tPW' as token from rows")
     data = ev.read(events, key="customer", time="when")
-    run = ev.fit("ocp", data, epochs=1, out=folder / "run")
+    run = ev.fit(data, method="ocp", epochs=1, out=folder / "run")
     ev.write(folder / "z.parquet", run.embed(data))
     return folder
 

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from eventvec import runs
+from eventvec import models
 from eventvec.cli import app, demo
 from eventvec.datasets import flights
 from eventvec.errors import ConfigError
@@ -46,7 +46,7 @@ def test_all_files_are_written_and_only_their_owner_can_read_them(small: Small) 
 
 def test_each_aircraft_has_an_embedding_of_the_saved_run(small: Small) -> None:
     data, _ = flights()
-    z, run = read_embeddings(small.result.embeddings), runs.load(small.result.run)
+    z, run = read_embeddings(small.result.embeddings), models.load(small.result.run)
     assert z.keys.to_pylist() == data[SEVENTH].keys.to_pylist()
     assert {name: end - start for name, (start, end) in z.parts.items()} == {
         "learned": 64,
@@ -125,7 +125,7 @@ def test_the_decisions_are_printed_and_with_full_all_tables(small: Small, monkey
 def test_an_interrupted_demonstration_leaves_its_folder_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(aircrafts: slice | None) -> None:
         (tmp_path / "run").mkdir()
-        (tmp_path / "run" / "run.json").touch()
+        (tmp_path / "run" / "model.json").touch()
         (tmp_path / "embeddings.parquet").touch()
         raise KeyboardInterrupt
 

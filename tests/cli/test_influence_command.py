@@ -19,7 +19,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     events = purchases(customers, 12)
     events.write_parquet(path / "events.parquet")
     customer_labels(customers).write_parquet(path / "labels.parquet")
-    ev.fit({"encoder": {"dim": 8}}, ev.read(events, key="customer", time="when"), epochs=1, out=path / "run")
+    ev.fit(ev.read(events, key="customer", time="when"), method={"encoder": {"dim": 8}}, epochs=1, out=path / "run")
     return path
 
 

@@ -56,7 +56,7 @@ def test_an_output_that_exists_is_refused_before_anything_is_read(
         (tmp_path / folder).mkdir()
     (tmp_path / TAKEN).write_text("mine")
     (tmp_path / "taken" / "notes.txt").write_text("mine")
-    (tmp_path / "predictor" / "run.json").write_text('{"format": 1, "kind": "predictor"}')
+    (tmp_path / "predictor" / "model.json").write_text('{"format": 1, "kind": "predictor"}')
     before = sorted(tmp_path.rglob("*"))
     result = invoke(*arguments)
     printed = " ".join(result.stderr.split())

@@ -81,7 +81,7 @@ def test_weights_earlier_labels_and_features(tables: Path, tmp_path: Path) -> No
     model = ev.EventClassifier("card", "day", numeric=["paid"], progress=False)
     beside = {"scores": paths["scores"]}
     model.fit(events, paths["months"], "churn", weight="counts", earlier_labels=10, features=beside)
-    assert "earlier_labels" in model.predictor_.families
+    assert "earlier_labels" in model.model_.blocks
     expected = model.predict_proba(events, months, labels=months, features=beside)
     predicted = tmp_path / "p.parquet"
     answer("predict", out, events, "--cutoffs", paths["months"], *labels, *features, "-o", predicted)

@@ -38,7 +38,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     churn = [f"{value}{OBEYED}" for value in ("yes", "no")] * (len(CARDS) // 2)
     pl.DataFrame({CARD: CARDS, CHURN: churn}).write_parquet(path / "labels.parquet")
     data = ev.read(table, key=CARD, time="when")
-    run = ev.fit({"encoder": {"dim": 8}}, data, epochs=1, out=path / "run")
+    run = ev.fit(data, method={"encoder": {"dim": 8}}, epochs=1, out=path / "run")
     ev.write(path / "z.parquet", run.embed(data))
     return path
 

@@ -36,13 +36,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ages = pl.Series("age", np.random.default_rng(1).normal(size=60))
     customer_labels(customers).with_columns(decided, ages).write_parquet(path / "people.parquet")
     data = ev.read(path / "events.parquet", key="customer", time="when", holdout=0.25)
-    ev.fit({"encoder": {"dim": 8}}, data, epochs=1, out=path / "run")
+    ev.fit(data, method={"encoder": {"dim": 8}}, epochs=1, out=path / "run")
     return path
 
 
 def run_folder(path: Path) -> dict[str, Any]:
     """Return the content of a run folder; the id of the run is replaced, and what depends on the machine left out."""
-    info = json.loads((path / "run.json").read_text())
+    info = json.loads((path / "model.json").read_text())
     text = {
         file.name: file.read_text().replace(info["id"], "ID")
         for file in path.iterdir()
@@ -54,7 +54,7 @@ def run_folder(path: Path) -> dict[str, Any]:
         "names": sorted(file.name for file in path.iterdir()),
         "config": tomllib.loads(text["config.toml"]),
         "schema": text["schema.json"],
-        "info": without_seconds(json.loads(text["run.json"])),
+        "info": without_seconds(json.loads(text["model.json"])),
         "metrics": [without_seconds(json.loads(line)) for line in text["metrics.jsonl"].splitlines()],
         "card": [line for line in card if not line.startswith("| steps")],
     }
@@ -97,7 +97,7 @@ def test_fit(files: Path, tmp_path: Path) -> None:
         cutoffs=str(cutoffs), cutoff_column="decided", until="2024-01-15", fitting=ev.Fitting(min_count=2),
     )  # fmt: skip
     tables = {"method": {"name": "ocp"}, "encoder": {"dim": 4}}
-    ev.fit(tables, data, epochs=2, seed=7, lr=0.01, out=tmp_path / "call")
+    ev.fit(data, method=tables, epochs=2, seed=7, lr=0.01, out=tmp_path / "call")
     assert_same_runs(tmp_path / "command", tmp_path / "call")
     config = run_folder(tmp_path / "call")["config"]
     assert config["data"]["cutoffs"] == str(cutoffs)
@@ -106,7 +106,7 @@ def test_fit(files: Path, tmp_path: Path) -> None:
 
 def test_fit_with_the_defaults(files: Path, tmp_path: Path) -> None:
     answer("fit", "--events", files / "events.parquet", *FIT, "--seed", 7, "--out", tmp_path / "command")
-    ev.fit("coles", ev.read(files / "events.parquet", **COLUMNS), epochs=2, seed=7, out=tmp_path / "call")
+    ev.fit(ev.read(files / "events.parquet", **COLUMNS), method="coles", epochs=2, seed=7, out=tmp_path / "call")
     assert_same_runs(tmp_path / "command", tmp_path / "call")
 
 
@@ -124,7 +124,7 @@ def test_fit_of_a_configuration(files: Path, tmp_path: Path) -> None:
     changes = ("--set", "method.margin=0.3", "--set", "encoder.dim=4")
     answer("fit", tmp_path / "config.toml", *changes, "--device", "cpu", "--out", tmp_path / "command")
     data = ev.read(str(files / "events.parquet"), **COLUMNS, until=np.datetime64("2024-01-15").item())
-    ev.fit(tables, data, epochs=2, batch_size=20, out=tmp_path / "call")
+    ev.fit(data, method=tables, epochs=2, batch_size=20, out=tmp_path / "call")
     assert_same_runs(tmp_path / "command", tmp_path / "call")
 
 
@@ -142,7 +142,7 @@ def test_fit_from_another_run(files: Path, tmp_path: Path, columns: Any) -> None
     schema = ev.load(files / "run").schema
     data = ev.attach(ev.read(str(events), schema=schema, holdout=0.25), str(people), columns)
     tables = {"method": {"name": "supervised", "label": "likes"}, "encoder": {"from": str(files / "run")}}
-    ev.fit(tables, data, epochs=2, out=tmp_path / "call")
+    ev.fit(data, method=tables, epochs=2, out=tmp_path / "call")
     assert_same_runs(tmp_path / "command", tmp_path / "call")
     folder = run_folder(tmp_path / "command")
     assert folder["config"]["data"]["static"] == str(people)

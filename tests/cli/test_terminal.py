@@ -71,7 +71,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
 
     with pytest.raises(BrokenPipeError):  # click ends the command then, without a word
         command()
-    ev.fit("ocp", fits.dataset(), epochs=1, out=tmp_path / "run")
+    ev.fit(fits.dataset(), method="ocp", epochs=1, out=tmp_path / "run")
     ended = subprocess.run(
         [sys.executable, "-c", "from eventvec.cli import main; main()", "card", tmp_path / "run"],
         stdout=closed_pipe(),

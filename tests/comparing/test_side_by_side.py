@@ -221,9 +221,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("runs")
     fits.table().write_parquet(path / "events.parquet")
     fits.labels().write_parquet(path / "labels.parquet")
-    ev.fit("coles", fits.dataset(), epochs=1, out=path / "one")
+    ev.fit(fits.dataset(), method="coles", epochs=1, out=path / "one")
     small = ev.read(fits.table(), key="id", time="t", categorical=["code"], numeric=[], holdout=0.3)
-    ev.fit("ocp", small, epochs=1, beside=[], out=path / "other")
+    ev.fit(small, method="ocp", epochs=1, beside=[], out=path / "other")
     return path
 
 
@@ -257,7 +257,7 @@ def _labels_of(data: ev.Dataset, labels: pl.DataFrame) -> Any:
 
 def test_a_run_that_learned_from_the_label_is_named(trained: Path) -> None:
     data = ev.attach(fits.dataset(), fits.labels(), {"churn": "categorical"})
-    tuned = ev.fit({"method": {"name": "supervised", "label": "churn"}}, data, epochs=1)
+    tuned = ev.fit(data, method={"method": {"name": "supervised", "label": "churn"}}, epochs=1)
     result = ev.compare(
         trained / "events.parquet", fits.labels(), "churn", runs={"tuned": tuned, "one": trained / "one"},
         models=["logistic_regression"],

@@ -17,7 +17,7 @@ from torch import nn
 
 import backbones
 import make
-from eventvec import runs
+from eventvec import models
 from eventvec.config import build_method, describe
 from eventvec.dataset import Dataset, text_column
 from eventvec.embedding import encode
@@ -27,7 +27,7 @@ from eventvec.errors import CheckpointError, ConfigError
 from eventvec.methods.tpp_embedding import TPPEmbedding
 from eventvec.precision import matmul_precision
 from eventvec.sequences import Sequences
-from eventvec.training.loop import fit
+from eventvec.training.fitting import fit
 
 
 def described(count: int = 20) -> Dataset:
@@ -96,14 +96,14 @@ def test_a_run_in_bfloat16_is_trained_stored_and_loaded(tmp_path: Path):
     data = described()
     encoder = {"name": "language", "backbone": backbones.folder(), "text": "code", "lora": 2, "dtype": "bfloat16"}
     tables = {"method": {"name": "tpp_embedding", "description": "note"}, "encoder": encoder}
-    run = fit(tables, data, epochs=1, batch_size=4, out=tmp_path / "run", validation=0)
-    loaded = runs.load(tmp_path / "run")
+    run = fit(data, method=tables, epochs=1, batch_size=4, out=tmp_path / "run", validation=0)
+    loaded = models.load(tmp_path / "run")
     assert loaded.config["encoder"]["dtype"] == "bfloat16"
     assert torch.equal(encode(loaded.encoder, data.sequences), encode(run.encoder, data.sequences))
     config = (tmp_path / "run" / "config.toml").read_text()
     (tmp_path / "run" / "config.toml").write_text(config.replace('"bfloat16"', '"float32"'))
     with pytest.raises(CheckpointError, match="is not the one that this run was trained with"):
-        runs.load(tmp_path / "run")
+        models.load(tmp_path / "run")
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "4bit"])

@@ -32,9 +32,9 @@ def test_an_encoder_that_was_not_trained_has_no_lineage() -> None:
 def test_embeddings_have_the_holdouts_and_labels_of_both_runs_of_an_encoder() -> None:
     data = labelled(holdout=0.25, holdout_seed=3)
     method = supervised(coles(data).encoder, data)
-    first = ev.fit(method, data, epochs=1)
+    first = ev.fit(data, method=method, epochs=1)
     other = dataset(holdout=0.5, holdout_seed=7)
-    second = ev.fit(ev.methods.CoLES(method.encoder, ev.views.RandomSlices(3, 5, 15)), other, epochs=1)
+    second = ev.fit(other, method=ev.methods.CoLES(method.encoder, ev.views.RandomSlices(3, 5, 15)), epochs=1)
     metadata = ev.embed(method.encoder, dataset()).metadata
     assert metadata["run"] == second.id
     assert metadata["labels"] == ["churn"]
@@ -51,14 +51,14 @@ def test_embeddings_have_the_holdouts_and_labels_of_both_runs_of_an_encoder() ->
 def test_a_label_that_two_runs_learned_from_is_recorded_once() -> None:
     data = labelled()
     method = supervised(coles(data).encoder, data)
-    ev.fit(method, data, epochs=1)
-    run = ev.fit(method, data, epochs=1)
+    ev.fit(data, method=method, epochs=1)
+    run = ev.fit(data, method=method, epochs=1)
     assert (run.info["labels"], len(run.info["holdouts"])) == (["churn"], 2)
 
 
 def test_the_lineage_survives_the_run_folder_and_the_embeddings_file(tmp_path: Path) -> None:
     data = labelled(holdout=0.25, holdout_seed=3)
-    run = ev.fit(supervised(coles(data).encoder, data), data, epochs=1, out=tmp_path / "run")
+    run = ev.fit(data, method=supervised(coles(data).encoder, data), epochs=1, out=tmp_path / "run")
     loaded = ev.load(tmp_path / "run")
     assert lineage_of(loaded.encoder) == loaded.lineage == run.lineage == lineage_of(run.encoder)
     assert run.lineage.path == str(tmp_path / "run")
@@ -74,11 +74,11 @@ def test_the_lineage_survives_the_run_folder_and_the_embeddings_file(tmp_path: P
 def test_an_interrupted_training_is_recorded_too(tmp_path: Path) -> None:
     method = coles(dataset())
     with pytest.raises(Interrupted):
-        ev.fit(method, dataset(holdout=0.25), epochs=2, batch_size=8, progress=interrupt_after(1))
+        ev.fit(dataset(holdout=0.25), method=method, epochs=2, batch_size=8, progress=interrupt_after(1))
     record = lineage_of(method.encoder)
     assert record is not None
     assert [each["fraction"] for each in record.holdouts] == [0.25]
-    run = ev.fit(method, dataset(), epochs=1)
+    run = ev.fit(dataset(), method=method, epochs=1)
     assert (run.info["from"], len(run.info["holdouts"])) == (record.run, 2)
 
 
@@ -87,7 +87,7 @@ def test_a_training_that_took_no_step_changes_no_lineage() -> None:
     with torch.no_grad():
         next(method.parameters()).fill_(float("nan"))
     with pytest.raises(ev.DataError, match="the loss became nan at step 1"):
-        ev.fit(method, dataset(), epochs=1)
+        ev.fit(dataset(), method=method, epochs=1)
     assert lineage_of(method.encoder) is None
 
 

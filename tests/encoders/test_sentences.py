@@ -178,11 +178,11 @@ def test_the_encoder_of_texts_must_be_named_and_only_for_texts():
 
 
 @pytest.fixture(scope="module", params=["file", "canonical"])
-def run(request: pytest.FixtureRequest) -> ev.Run:
-    return ev.fit(config(), read(payments(), **COLUMNS, ties=request.param), epochs=1)
+def run(request: pytest.FixtureRequest) -> ev.Model:
+    return ev.fit(read(payments(), **COLUMNS, ties=request.param), method=config(), epochs=1)
 
 
-def test_a_run_has_the_name_of_the_encoder_and_no_text(run: ev.Run, tmp_path: Path):
+def test_a_run_has_the_name_of_the_encoder_and_no_text(run: ev.Model, tmp_path: Path):
     run.save(tmp_path / "run")
     again = ev.load(tmp_path / "run")
     assert np.array_equal(again.embed(payments(seed=1)).values, run.embed(payments(seed=1)).values)
@@ -197,7 +197,7 @@ def test_a_changed_backbone_is_refused(tmp_path: Path):
     folder = tmp_path / "bert"
     shutil.copytree(backbones.folder("bert"), folder)
     table = {"encoder": {"dim": 8, "events": {"texts": str(folder)}}}
-    ev.fit(table, read(payments(), **COLUMNS), epochs=1, out=tmp_path / "run")
+    ev.fit(read(payments(), **COLUMNS), method=table, epochs=1, out=tmp_path / "run")
     shutil.copytree(backbones.folder("bert", seed=1), folder, dirs_exist_ok=True)
     with pytest.raises(CheckpointError, match="is not the one that this run was trained with"):
         ev.load(tmp_path / "run")
@@ -211,7 +211,7 @@ def same(updated: ev.Updated, whole: ev.Embeddings) -> bool:
     return bool(np.allclose(updated.embeddings.values, whole.values[places], atol=1e-5))
 
 
-def test_updates_with_texts_equal_the_whole_history(run: ev.Run, tmp_path: Path):
+def test_updates_with_texts_equal_the_whole_history(run: ev.Model, tmp_path: Path):
     events = payments(seed=1)
     for start, stop in [(0, 12), (12, 25), (25, 99)]:
         batch = events.filter((pl.col("day") >= start) & (pl.col("day") < stop))
@@ -224,7 +224,7 @@ def test_updates_with_texts_equal_the_whole_history(run: ev.Run, tmp_path: Path)
     assert b"secret" not in (tmp_path / "state").read_bytes()
 
 
-def test_texts_count_for_the_identity_of_a_batch(run: ev.Run):
+def test_texts_count_for_the_identity_of_a_batch(run: ev.Model):
     table = payments(20, seed=3)
     first = batch_identity(run.read(table))
     assert batch_identity(run.read(table.reverse())) == first
@@ -235,7 +235,7 @@ def test_texts_count_for_the_identity_of_a_batch(run: ev.Run):
 @pytest.mark.parametrize("method", ["rtd", "cpc", "next_event", "nsp"])
 def test_methods_learn_from_texts(method: str):
     data = read(payments(600, 12), **COLUMNS)
-    trained = ev.fit({**config(), "method": {"name": method}}, data, epochs=1)
+    trained = ev.fit(data, method={**config(), "method": {"name": method}}, epochs=1)
     assert np.isfinite(trained.embed(payments(seed=2)).values).all()
     layer = trained.encoder.events.readers[0]  # type: ignore[attr-defined]
     assert layer.weight.requires_grad

@@ -14,7 +14,7 @@ import torch
 
 import backbones
 import make
-from eventvec import runs
+from eventvec import models
 from eventvec.config import build_encoder, describe
 from eventvec.dataset import Dataset, event_lines, text_column
 from eventvec.embedding import encode
@@ -24,7 +24,7 @@ from eventvec.methods.retrieval import score_retrieval
 from eventvec.methods.tpp_embedding import TPPEmbedding
 from eventvec.schema import Categorical, Schema
 from eventvec.sequences import Sequences
-from eventvec.training.loop import fit
+from eventvec.training.fitting import fit
 from eventvec.views import Counterfeits
 
 TEXTS = ("a", "bee", "late fee", "cd")
@@ -247,7 +247,7 @@ def test_a_step_changes_the_adapters_and_a_run_loads_with_equal_results(tmp_path
         "method": {"name": "tpp_embedding", "description": "note"},
         "encoder": {**table, "reads": "serialised"},
     }
-    run = fit(tables, data, epochs=1, batch_size=16, validation=0, out=tmp_path / "run")
+    run = fit(data, method=tables, epochs=1, batch_size=16, validation=0, out=tmp_path / "run")
     assert run.steps == 1
     added = {name: values for name, values in run.encoder.named_parameters() if "lora_B" in name}
     assert len(added) == 8  # four projections in each of two layers
@@ -255,7 +255,7 @@ def test_a_step_changes_the_adapters_and_a_run_loads_with_equal_results(tmp_path
     untrained = LanguageEncoder(backbones.folder(), data.schema, "code", unit=1e8, reads="serialised").eval()
     z = encode(run.encoder, data.sequences)
     assert not torch.equal(z, encode(untrained, data.sequences))
-    loaded = runs.load(tmp_path / "run")
+    loaded = models.load(tmp_path / "run")
     assert loaded.config["encoder"]["reads"] == "serialised"
     assert torch.equal(encode(loaded.encoder, data.sequences), z)
 
@@ -277,7 +277,7 @@ def test_descriptions_retrieve_serialised_histories_that_were_held_out():
     scores = []
     for epochs in (0, 5):
         if epochs:
-            fit(trained, training, epochs=epochs, batch_size=32, lr=0.003, validation=0)
+            fit(training, method=trained, epochs=epochs, batch_size=32, lr=0.003, validation=0)
         z = encode(trained.text, test.sequences), encode(trained.encoder, test.sequences)
         scores.append(score_retrieval(*z).mrr)
     assert scores[0] < 0.12  # chance is 0.074

@@ -17,10 +17,10 @@ from eventvec.encoders import TextEncoder
 from eventvec.encoders.backbones import blocks
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods import CrossOrder, MaskedLanguage
-from eventvec.runs import load
+from eventvec.models import load
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, join
-from eventvec.training.loop import fit
+from eventvec.training.fitting import fit
 from eventvec.views import OrderPairs
 from laws import rng
 
@@ -190,7 +190,7 @@ def notes(n: int, seed: int = 0) -> Dataset:
 def test_a_pair_classifier_of_texts_learns_the_order():
     torch.manual_seed(0)
     method = CrossOrder(text_encoder(), OrderPairs(count=3))
-    fit(method, notes(96), epochs=50, lr=0.003, batch_size=32)
+    fit(notes(96), method=method, epochs=50, lr=0.003, batch_size=32)
     views, label = method.eval().pairs(notes(40, seed=1).sequences, rng(5))
     assert float(((method.logits(views) > 0) == (label == 1)).float().mean()) > 0.9
 
@@ -198,7 +198,7 @@ def test_a_pair_classifier_of_texts_learns_the_order():
 def test_a_pair_classifier_of_texts_changes_its_encoder_and_is_saved(tmp_path):
     method, data = CrossOrder(text_encoder(), OrderPairs(count=3)), notes(96)
     untrained = encode(method.encoder, data.sequences)
-    fit(method, data, epochs=1, lr=0.003, batch_size=32, out=tmp_path / "run")
+    fit(data, method=method, epochs=1, lr=0.003, batch_size=32, out=tmp_path / "run")
     assert not torch.equal(encode(method.encoder, data.sequences), untrained)
     run = load(tmp_path / "run")
     assert torch.equal(encode(run.encoder, data.sequences), encode(method.encoder, data.sequences))
@@ -208,7 +208,7 @@ def test_a_pair_classifier_of_texts_changes_its_encoder_and_is_saved(tmp_path):
 def test_masked_language_learns_which_token_stands_at_which_position():
     torch.manual_seed(0)
     method, data = MaskedLanguage(text_encoder(), share=0.3), notes(48)
-    result = fit(method, data, epochs=15, lr=0.003, batch_size=16, validation=0.25)
+    result = fit(data, method=method, epochs=15, lr=0.003, batch_size=16, validation=0.25)
     first, last = (record["validation"] for record in (result.history[0], result.history[-1]))
     assert last < first - 0.5
 

@@ -393,7 +393,7 @@ def test_lists_are_exploded_although_no_element_is_a_feature(tmp_path: Path):
     events = pl.DataFrame({"id": [1, 1, 2, 2, 3], "t": [1, 2, 1, 2, 1], "v": [0.5, 1, 2, 3, 4], "items": items})
     events.write_parquet(tmp_path / "events.parquet")
     data = ev.read(events, key="id", time="t", numeric=["v"], explode=["items"])
-    run = ev.fit("ocp", data, epochs=1, out=tmp_path / "run")
+    run = ev.fit(data, method="ocp", epochs=1, out=tmp_path / "run")
     ev.embed_shards(tmp_path / "run", tmp_path / "events.parquet", tmp_path / "z", shards=2, workers=1)
     z = ev.read_embeddings(tmp_path / "z")
     counts = dict(zip(z.keys.to_pylist(), z.events.tolist(), strict=True))

@@ -56,10 +56,10 @@ def untrained(data: ev.Dataset) -> ev.Embeddings:
 
 
 @pytest.fixture(scope="module")
-def fitted(tmp_path_factory: pytest.TempPathFactory) -> ev.Run:
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> ev.Model:
     """Return a run that never saw a quarter of the cards."""
     out = tmp_path_factory.mktemp("run") / "run"
-    return ev.fit({"encoder": {"dim": 6}}, read(holdout=0.25, holdout_seed=3), epochs=2, out=out)
+    return ev.fit(read(holdout=0.25, holdout_seed=3), method={"encoder": {"dim": 6}}, epochs=2, out=out)
 
 
 def test_an_evaluation_equals_scores_of_features_that_are_joined_by_a_loop() -> None:
@@ -137,7 +137,7 @@ def assert_tested_on_held_out(evaluation: ev.Answer, z: ev.Embeddings) -> None:
     assert evaluation.basis.get("embedding", "logistic_regression") == expected.basis.results[0]
 
 
-def test_held_out_entities_are_evaluated_from_python(fitted: ev.Run, tmp_path: Path) -> None:
+def test_held_out_entities_are_evaluated_from_python(fitted: ev.Model, tmp_path: Path) -> None:
     data = fitted.read(EVENTS)
     assert (len(data), fitted.info["entities"]) == (N, N - holdout_mask(data.keys, 0.25, 3).sum())
     loaded = ev.load(fitted.path or "")
@@ -151,7 +151,7 @@ def test_held_out_entities_are_evaluated_from_python(fitted: ev.Run, tmp_path: P
         assert ev.evaluate(z, data, LABELS, "likes", holdout=True, **MODELS).to_dict() == first.to_dict()
 
 
-def test_held_out_entities_are_evaluated_after_fine_tuning(fitted: ev.Run, tmp_path: Path) -> None:
+def test_held_out_entities_are_evaluated_after_fine_tuning(fitted: ev.Model, tmp_path: Path) -> None:
     data = fitted.read(EVENTS)
     in_memory = ev.fine_tune(fitted, data, LABELS, "likes", epochs=2)
     in_folder = ev.fine_tune(fitted, data, LABELS, "likes", epochs=2, out=tmp_path / "tuned")
@@ -168,17 +168,17 @@ def test_held_out_entities_are_evaluated_after_fine_tuning(fitted: ev.Run, tmp_p
     assert any("was trained on the static columns 'likes', 'drinks' too" in note for note in notes)
 
 
-def test_an_encoder_that_is_trained_further_on_all_entities_is_not_tested_on_held_out_ones(fitted: ev.Run) -> None:
+def test_an_encoder_that_is_trained_further_on_all_entities_is_not_tested_on_held_out_ones(fitted: ev.Model) -> None:
     data = ev.attach(fitted.read(EVENTS), LABELS.select("card", "likes"))
     config = {"method": {"name": "supervised", "label": "likes"}, "encoder": {"from": str(fitted.path)}}
-    further = ev.fit(config, data, epochs=1)
+    further = ev.fit(data, method=config, epochs=1)
     with pytest.raises(
         ConfigError, match=r"2 runs that did not hold the same entities out \(0.25 by seed 3, then none\)"
     ):
         ev.evaluate(further.embed(EVENTS), data, LABELS, "likes", holdout=True, **MODELS)
 
 
-def test_updated_embeddings_are_evaluated_on_held_out_entities(fitted: ev.Run, tmp_path: Path) -> None:
+def test_updated_embeddings_are_evaluated_on_held_out_entities(fitted: ev.Model, tmp_path: Path) -> None:
     ev.update(fitted, EVENTS.filter(pl.col("day") < 7), tmp_path / "state.db")
     updated = ev.update(fitted, EVENTS.filter(pl.col("day") >= 7), tmp_path / "state.db")
     z, data = updated.embeddings, fitted.read(EVENTS)
@@ -189,7 +189,7 @@ def test_updated_embeddings_are_evaluated_on_held_out_entities(fitted: ev.Run, t
 # Times
 
 
-def test_only_events_before_a_time_are_used(fitted: ev.Run, tmp_path: Path) -> None:
+def test_only_events_before_a_time_are_used(fitted: ev.Model, tmp_path: Path) -> None:
     data = fitted.read(EVENTS)
     early = ev.until(data, 6)
     ways: list[tuple[ev.Dataset, dict[str, Any]]] = [
@@ -221,7 +221,7 @@ def test_only_events_before_a_time_are_used(fitted: ev.Run, tmp_path: Path) -> N
         ev.evaluate(fitted.embed(EVENTS), early, LABELS, "likes")
 
 
-def test_only_events_before_each_label_are_used(fitted: ev.Run) -> None:
+def test_only_events_before_each_label_are_used(fitted: ev.Model) -> None:
     data = fitted.read(EVENTS)
     z = fitted.embed(EVENTS, cutoffs=LABELS, cutoff_column="decided")
     options = {"also": ["aggregates"], **MODELS}
@@ -241,7 +241,7 @@ def test_only_events_before_each_label_are_used(fitted: ev.Run) -> None:
 # Refusals
 
 
-def test_other_data_are_refused_or_noted(fitted: ev.Run) -> None:
+def test_other_data_are_refused_or_noted(fitted: ev.Model) -> None:
     z, part = fitted.embed(EVENTS), EVENTS.filter(pl.col("card") < 40)
     with pytest.raises(DataError, match="50 of 90 embedded entities have no events in the data"):
         ev.evaluate(z, fitted.read(part), LABELS, "likes")

@@ -59,7 +59,7 @@ def test_fakes_are_targets_of_other_rows_with_noise() -> None:
 
 def test_it_learns_more_than_the_share_of_fakes() -> None:
     ours = method(32, distance=0.0)
-    ev.fit(ours, sinusoids(1000, seed=9), epochs=12, batch_size=50, lr=0.01, validation=0.0)
+    ev.fit(sinusoids(1000, seed=9), method=ours, epochs=12, batch_size=50, lr=0.01, validation=0.0)
     chance = math.log(1 + FAKES) + FAKES * math.log(1 + 1 / FAKES)  # the loss of s = 0
     with torch.no_grad():
         assert ours.eval().loss(sinusoids(640, seed=5).sequences, rng()).item() < 0.9 * chance

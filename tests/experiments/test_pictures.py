@@ -79,7 +79,7 @@ def test_pictures_are_decoded():
     torch.manual_seed(0)
     encoder = SetEncoder(PointEncoder(Images(dim=8, width=2)), dim=8, layers=0)
     method = cnp(encoder, Snooker(count=1, length=3), PictureDecoder(width=2))
-    run = ev.fit(method, snooker(40), epochs=3, batch_size=8, validation=0.0)
+    run = ev.fit(snooker(40), method=method, epochs=3, batch_size=8, validation=0.0)
     assert run.history[-1]["loss"] < run.history[0]["loss"]
     context = hold_out(draw(snooker(4), method.views, 1).sequences)
     assert method.predictor(context).shape == (4, 2 * 3 * 28 * 28)

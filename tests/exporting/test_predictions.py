@@ -17,14 +17,13 @@ from benchmarks.without_torch import inputs
 import eventvec as ev
 import make
 import updates
-from eventvec.encoders.beside import fitted_beside, sizes_beside
 from eventvec.methods import Supervised
 from eventvec.schema import Categorical, Numeric
 
 STATIC = (*make.schema().static, Categorical("churn", ("no", "yes")), Numeric("income", log=True, mean=2.0, std=0.5))
 
 
-def supervised(label: str | tuple[str, ...], temperatures: dict[str, float] | None = None, **options: Any) -> ev.Run:
+def supervised(label: str | tuple[str, ...], temperatures: dict[str, float] | None = None, **options: Any) -> ev.Model:
     """Return a run of `supervised` with random weights and running statistics."""
     schema = replace(make.schema(), static=STATIC)
     method = Supervised(make.encoder("gru"), schema, label, **options)
@@ -36,10 +35,10 @@ def supervised(label: str | tuple[str, ...], temperatures: dict[str, float] | No
             torch.nn.init.uniform_(method.head[0].running_var, 0.5, 2.0)
             torch.nn.init.normal_(method.head[0].running_mean)
     info = {**updates.untrained().info, "temperatures": temperatures or {}}
-    return replace(updates.untrained(), method=method.eval(), schema=schema, info=info)
+    return updates.with_method(updates.untrained(), method.eval(), schema=schema, info=info)
 
 
-def by_graph(run: ev.Run, data: ev.Dataset, folder: Path, split: bool = False) -> dict[str, np.ndarray]:
+def by_graph(run: ev.Model, data: ev.Dataset, folder: Path, split: bool = False) -> dict[str, np.ndarray]:
     """Return the predictions of the file by label; if they are split, of a beginning and then of the rest of rows."""
     about = ev.to_onnx(run, folder / "run.onnx")
     session, x, before = onnxruntime.InferenceSession(folder / "run.onnx"), data.sequences, None
@@ -53,7 +52,7 @@ def by_graph(run: ev.Run, data: ev.Dataset, folder: Path, split: bool = False) -
     return {name.removeprefix("prediction."): value for name, value in zip(names, values, strict=True)}
 
 
-def by_predict(run: ev.Run, data: ev.Dataset) -> dict[str, np.ndarray]:
+def by_predict(run: ev.Model, data: ev.Dataset) -> dict[str, np.ndarray]:
     """Return the predictions of `predict` by label, probabilities side by side."""
     table, expected = ev.predict(run, data), {}
     for target in run.method.label_fields:
@@ -65,7 +64,7 @@ def by_predict(run: ev.Run, data: ev.Dataset) -> dict[str, np.ndarray]:
     return expected
 
 
-def check(run: ev.Run, data: ev.Dataset, folder: Path) -> None:
+def check(run: ev.Model, data: ev.Dataset, folder: Path) -> None:
     expected = by_predict(run, data)
     for split in (False, True):
         results = by_graph(run, data, folder, split)
@@ -106,8 +105,7 @@ def test_static_columns_are_read_beside_the_events(tmp_path: Path) -> None:
 def test_the_label_is_predicted_from_the_trained_part_alone(tmp_path: Path) -> None:
     run = supervised("churn")
     data = ev.read(updates.table(), schema=replace(run.schema, static=()))
-    sizes = sizes_beside(data.schema, ["timing", "aggregates"], 64)
-    check(replace(run, beside=fitted_beside(data.schema, sizes, data.sequences)), data, tmp_path)
+    check(updates.with_beside(run, ["timing", "aggregates"], data.sequences), data, tmp_path)
 
 
 def test_a_fine_tuned_run_predicts_calibrated_probabilities(tmp_path: Path) -> None:
@@ -116,6 +114,6 @@ def test_a_fine_tuned_run_predicts_calibrated_probabilities(tmp_path: Path) -> N
     total = events.group_by("id", maintain_order=True).agg(pl.col("amount").sum())
     labels = total.select("id", churn=pl.col("amount") + pl.Series(rng.normal(size=600)) > 1)
     data = ev.read(events, key="id", time="t", numeric=["amount"])
-    run = ev.fine_tune(ev.fit("ocp", data, epochs=1), data, labels, "churn", epochs=3)
+    run = ev.fine_tune(ev.fit(data, method="ocp", epochs=1), data, labels, "churn", epochs=3)
     assert run.info["temperatures"].keys() == {"churn"}
     check(run, data, tmp_path)

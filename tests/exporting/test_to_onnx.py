@@ -27,8 +27,8 @@ import eventvec as ev
 import make
 import updates
 from commands import answer, invoke
-from eventvec.encoders import Compressed, EventEncoder, Joined, PointEncoder, RunningHandcrafted, SetEncoder
-from eventvec.encoders.beside import fitted_beside, sizes_beside
+from eventvec.blocks.untrained import EventBlock
+from eventvec.encoders import EventEncoder, Joined, PointEncoder, RunningHandcrafted, SetEncoder
 from eventvec.encoders.recurrent import Recurrent
 from eventvec.exporting.graph import Graph
 from eventvec.methods import Supervised
@@ -38,7 +38,7 @@ SCRIPT = Path(__file__).parents[2] / "docs" / "how-to" / "onnx.md"
 READ_OUTS = (("last",), ("mean",), ("max", "last", "mean"))
 
 
-def loaded(run: ev.Run, folder: Path) -> Any:
+def loaded(run: ev.Model, folder: Path) -> Any:
     ev.to_onnx(run, folder / "encoder.onnx")
     return onnxruntime.InferenceSession(folder / "encoder.onnx")
 
@@ -51,7 +51,7 @@ def prefixes(x: Sequences, seed: int) -> Sequences:
     return x.slice(torch.arange(len(x)), torch.zeros_like(lengths), lengths)
 
 
-def check_states(run: ev.Run, by_graph: Any, by_torch: Any) -> None:
+def check_states(run: ev.Model, by_graph: Any, by_torch: Any) -> None:
     """Check float32 numbers, and the float64 numbers that three of them add up to.
 
     The last bits of a float64 number may differ, since torch's square root depends on the CPU, and with them the
@@ -67,7 +67,7 @@ def check_states(run: ev.Run, by_graph: Any, by_torch: Any) -> None:
             assert np.allclose(*sums, rtol=1e-15, atol=1e-11)
 
 
-def check(run: ev.Run, x: Sequences, folder: Path) -> None:
+def check(run: ev.Model, x: Sequences, folder: Path) -> None:
     """Check embeddings and states of beginnings of rows, and those after the rest of each row."""
     session, encoder = loaded(run, folder), run.encoder
     begun = prefixes(x, seed=len(x))
@@ -100,14 +100,14 @@ def test_cells_and_read_outs(cell: str, read_out: tuple[str, ...], layers: int, 
     check(run, ev.read(updates.table(), schema=run.schema).sequences, tmp_path)
 
 
-def with_weights(schema: ev.Schema, **options: Any) -> ev.Run:
+def with_weights(schema: ev.Schema, **options: Any) -> ev.Model:
     """Return a run of a small encoder of events by a schema, with random weights."""
     with torch.random.fork_rng():
         torch.manual_seed(1)
         encoder = Recurrent(EventEncoder(schema, **options), dim=5).eval()
         for weight in encoder.parameters():
             torch.nn.init.normal_(weight, std=0.4)
-    return replace(updates.untrained(), method=updates.Method(encoder), schema=schema)
+    return updates.with_method(updates.untrained(), updates.Method(encoder), schema=schema)
 
 
 @pytest.mark.parametrize(
@@ -129,16 +129,17 @@ def test_times_that_are_numbers(kind: str, tmp_path: Path) -> None:
     )
     data = ev.read(events, key="id", time="at", categorical=["code"], numeric=["amount"])
     assert data.schema.time_kind == kind
-    check(ev.fit("coles", data, epochs=1), data.sequences, tmp_path)
+    check(ev.fit(data, method="coles", epochs=1), data.sequences, tmp_path)
 
 
 @pytest.mark.parametrize(("components", "within"), [(None, 0), (7, 0), (None, 2), (7, 3)])
 def test_the_parts_beside_the_learned_one(components: int | None, within: int, tmp_path: Path) -> None:
     """The state of features is kept as three float32 numbers for each float64 number, as the store has it."""
     data = ev.read(updates.table(events=300), schema=make.schema())
-    beside = fitted_beside(data.schema, sizes_beside(data.schema, ["timing"], 64), data.sequences)
-    beside["aggregates"] = Compressed(RunningHandcrafted(data.schema, 3, 2, within), components).fit(data.sequences)
-    run = replace(updates.untrained(), beside=beside)
+    run = updates.with_beside(updates.untrained(), ["timing"], data.sequences)
+    sizes = {"values": 3, "frequent": 2, "within": within, "components": components}
+    block = EventBlock.of("aggregates", data.schema, sizes, data.sequences)
+    run = replace(run, blocks={**run.blocks, "aggregates": block}, vector=(*run.vector, "aggregates"))
     check(run, data.sequences, tmp_path)
 
 
@@ -147,7 +148,7 @@ def test_the_parts_beside_the_learned_one(components: int | None, within: int, t
 def test_features_alone(roles: dict[str, list[str]], options: tuple[int, int, int], tmp_path: Path) -> None:
     """Also without values to count, and without columns of a kind."""
     data = ev.read(updates.table(), key="id", time="at", **roles)
-    run = replace(updates.untrained(), method=updates.Method(RunningHandcrafted(data.schema, *options)))
+    run = updates.with_method(updates.untrained(), updates.Method(RunningHandcrafted(data.schema, *options)))
     check(replace(run, schema=data.schema), data.sequences, tmp_path)
 
 
@@ -155,7 +156,7 @@ def test_a_state_holds_sums_beyond_the_range_of_float32(tmp_path: Path) -> None:
     events = pl.DataFrame({"id": [1] * 6, "at": range(6), "code": ["a"] * 6, "amount": [3e38] * 6})
     data = ev.read(events, key="id", time="at", categorical=["code"], numeric=["amount"])
     encoder = RunningHandcrafted(data.schema)
-    run = replace(updates.untrained(), method=updates.Method(encoder), schema=data.schema)
+    run = updates.with_method(updates.untrained(), updates.Method(encoder), schema=data.schema)
     session, row, outputs = loaded(run, tmp_path), torch.tensor([0]), None
     for first in (0, 2, 4):
         part = data.sequences.slice(row, torch.tensor([first]), torch.tensor([2]))
@@ -169,14 +170,14 @@ def test_numbers_near_0_have_exact_logarithms(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     events = pl.DataFrame({"id": [1, 2] * 20, "at": range(40), "amount": rng.uniform(1e-17, 8e-17, 40)})
     data = ev.read(events, key="id", time="at", numeric=["amount"], fitting=ev.Fitting(log=True))
-    check(ev.fit("ocp", data, epochs=1), data.sequences, tmp_path)
+    check(ev.fit(data, method="ocp", epochs=1), data.sequences, tmp_path)
 
 
 def test_gaps_beyond_2_to_53_are_exact(tmp_path: Path) -> None:
     data = ev.read(pl.DataFrame({"id": [1] * 4, "at": [2**53 + each for each in (1, 36, 37, 98)]}), key="id", time="at")
     encoder, row = RunningHandcrafted(data.schema), torch.tensor([0])
     session, outputs = (
-        loaded(replace(updates.untrained(), method=updates.Method(encoder), schema=data.schema), tmp_path),
+        loaded(updates.with_method(updates.untrained(), updates.Method(encoder), schema=data.schema), tmp_path),
         None,
     )
     for first in range(4):
@@ -189,7 +190,7 @@ def test_features_of_events_far_in_time_are_as_exact_as_float64(tmp_path: Path) 
     events = pl.DataFrame({"id": [1, 1, 1], "at": [2**50, 2**50 + 3, 2**50 + 4], "amount": [1e7, 1e7 + 1, 1e7 + 2]})
     data = ev.read(events, key="id", time="at", numeric=["amount"], fitting=ev.Fitting(log=False))
     encoder = RunningHandcrafted(data.schema)
-    run = replace(updates.untrained(), method=updates.Method(encoder), schema=data.schema)
+    run = updates.with_method(updates.untrained(), updates.Method(encoder), schema=data.schema)
     session, x, row = loaded(run, tmp_path), data.sequences, torch.tensor([0])
     begun = session.run(None, inputs(session, x.slice(row, row, torch.tensor([2]))))[1:]
     features = session.run(None, inputs(session, x.slice(row, torch.tensor([2]), torch.tensor([1])), begun))[0][0]
@@ -209,7 +210,7 @@ def test_list_columns_and_hashed_columns(tmp_path: Path) -> None:
         }
     )
     data = ev.read(events, key="id", time="at", hashed=["shop"], summed=["goods"], fitting=ev.Fitting(buckets=20))
-    run = ev.fit({"method": {"name": "ocp"}, "encoder": {"name": "lstm", "dim": 6}}, data, epochs=1)
+    run = ev.fit(data, method={"method": {"name": "ocp"}, "encoder": {"name": "lstm", "dim": 6}}, epochs=1)
     check(run, data.sequences, tmp_path)
     nodes = onnx.load(tmp_path / "encoder.onnx").graph.node
     assert not [node for node in nodes if node.op_type == "ScatterND"]  # its sums are wrong by several threads
@@ -223,7 +224,7 @@ def test_the_number_of_operators(tmp_path: Path) -> None:
         drawn = {name: rng.integers(0, 9, 60) if name[0] == "c" else rng.normal(size=60) for name in names}
         events = pl.DataFrame({"id": rng.integers(0, 5, 60), "at": range(60), **drawn})
         data = ev.read(events, key="id", time="at", categorical=names[::2], numeric=names[1::2])
-        run = ev.fit("coles", data, epochs=1)
+        run = ev.fit(data, method="coles", epochs=1)
         assert run.encoder.parts.keys() == {"learned", "timing", "aggregates"}
         check(run, data.sequences, tmp_path)
         counts.append(len(onnx.load(tmp_path / "encoder.onnx").graph.node))
@@ -300,7 +301,7 @@ def test_the_program_on_the_page_scores_without_torch(tmp_path: Path) -> None:
     flights = flights.filter(pl.col("tailnum").rank("dense") <= 120)
     past = flights["time"].dt.month() < 12
     columns = {"categorical": ["carrier", "cancelled"], "hashed": ["dest"], "numeric": ["distance", "air_time"]}
-    run = ev.fit("coles", ev.read(flights, key="tailnum", time="time", **columns), epochs=1)
+    run = ev.fit(ev.read(flights, key="tailnum", time="time", **columns), method="coles", epochs=1)
     ev.to_onnx(run, tmp_path / "encoder.onnx")
     ev.update(run, flights.filter(past), tmp_path / "state.db")
     flights.write_parquet(tmp_path / "all.parquet")
@@ -355,7 +356,7 @@ WRONG: dict[str, tuple[str, str, pl.Expr]] = {
 }
 
 
-def program_and_run(kind: str, folder: Path) -> tuple[Callable[[pl.DataFrame], pa.Table], ev.Run, pl.DataFrame]:
+def program_and_run(kind: str, folder: Path) -> tuple[Callable[[pl.DataFrame], pa.Table], ev.Model, pl.DataFrame]:
     """Return the program's function of events, the run that it scores with, and events that both accept."""
     run = with_weights(replace(make.schema(), time_kind=kind, order="row"))
     ev.to_onnx(run, folder / "encoder.onnx")
@@ -377,7 +378,7 @@ def test_the_program_refuses_what_the_package_refuses(kind: str, message: str, c
 def test_the_program_predicts_labels_from_whole_histories(tmp_path: Path) -> None:
     run = updates.untrained("transformer")
     method = Supervised(run.method.encoder, run.schema, ("kind", "level")).eval()
-    run = replace(run, method=method, info={**run.info, "temperatures": {"kind": 3.0}})
+    run = updates.with_method(run, method, info={**run.info, "temperatures": {"kind": 3.0}})
     ev.to_onnx(run, tmp_path / "encoder.onnx")
     score, events = runpy.run_path(str(script(tmp_path)))["score"], updates.table()
     scored, predicted = score(tmp_path / "encoder.onnx", events.to_arrow()), ev.predict(run, events)
@@ -411,12 +412,11 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path, monkeypatch: pytest.
     path, run = tmp_path / "encoder.onnx", updates.untrained()
     data = ev.read(updates.table(), schema=run.schema)
     for part in ("codes", "convolutions"):
-        beside = fitted_beside(run.schema, sizes_beside(run.schema, [part], 64), data.sequences)
         with pytest.raises(ev.ConfigError, match=f"ONNX files have no {part.capitalize()}; accepted: .* gru, lstm"):
-            ev.to_onnx(replace(run, beside=beside), path)
+            ev.to_onnx(updates.with_beside(run, [part], data.sequences), path)
     points = SetEncoder(PointEncoder(), dim=8)
     with pytest.raises(ev.ConfigError, match="ONNX has events that EventEncoder reads, got PointEncoder"):
-        ev.to_onnx(replace(run, method=updates.Method(points)), path)
+        ev.to_onnx(updates.with_method(run, updates.Method(points)), path)
     path.write_text("dear diary")
     with pytest.raises(ev.ConfigError, match="was not written by eventvec"):
         ev.to_onnx(run, path)
@@ -434,12 +434,12 @@ def test_texts_are_refused() -> None:
     encoder.events.texts = "a language model"
     encoder.events.schema = replace(encoder.events.schema, texts=(ev.schema.Text("note"),))
     with pytest.raises(ev.ConfigError, match="column 'note' of the events holds texts"):
-        ev.to_onnx(replace(updates.untrained(), method=updates.Method(encoder)), "never.onnx")
+        ev.to_onnx(updates.with_method(updates.untrained(), updates.Method(encoder)), "never.onnx")
 
 
 def test_the_command(tmp_path: Path) -> None:
     data = ev.read(updates.table(), key="id", time="at", categorical=["code"], numeric=["amount"])
-    ev.fit("coles", data, epochs=1, out=tmp_path / "run")
+    ev.fit(data, method="coles", epochs=1, out=tmp_path / "run")
     about = answer("export", tmp_path / "run", "-o", tmp_path / "out" / "encoder.onnx")
     entry = onnx.load(tmp_path / "out" / "encoder.onnx").metadata_props[0]
     assert (entry.key, json.loads(entry.value)) == ("eventvec", about)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from eventvec.encoders import (
     TemporalConvolution,
     Transformer,
 )
-from eventvec.encoders.beside import fitted_beside, sizes_beside
 from eventvec.methods import Supervised
 
 LENGTHS = [1, 2, 3, 5, 9, 17, 40]
@@ -44,7 +42,7 @@ def randomised(encoder: nn.Module) -> nn.Module:
     return encoder.eval()
 
 
-def check(run: ev.Run, x: ev.Sequences, folder: Path, **options: bool) -> None:
+def check(run: ev.Model, x: ev.Sequences, folder: Path, **options: bool) -> None:
     """Check rows together, and each alone, whose padding is different."""
     about = ev.to_onnx(run, folder / "encoder.onnx", **options)
     assert (about["stored_dim"], about["dim"]) == (0, run.encoder.dim)
@@ -81,7 +79,7 @@ ENCODERS: list[tuple[type[Any], dict[str, Any]]] = [
 def test_encoders(kind: type[Any], options: dict[str, Any], tmp_path: Path) -> None:
     data = ev.read(histories(LENGTHS), schema=make.schema())
     encoder = randomised(kind(EventEncoder(data.schema, make.ALL_TIMES), **options))
-    run = replace(updates.untrained(), method=updates.Method(encoder))
+    run = updates.with_method(updates.untrained(), updates.Method(encoder))
     x, all_rows = data.sequences, torch.arange(len(data))
     check(run, x, tmp_path)
     check(run, x.slice(all_rows, 0 * all_rows, x.lengths * (all_rows % 3 > 0)), tmp_path)  # some without events
@@ -108,7 +106,9 @@ def test_bins_mixing_and_list_columns(tmp_path: Path) -> None:
     )
     data = ev.read(events, key="id", time="at", numeric=["amount"], summed=["goods"])
     encoder = randomised(SetEncoder(EventEncoder(data.schema, bins=True, mixing=6), dim=8, heads=2))
-    check(replace(updates.untrained(), method=updates.Method(encoder), schema=data.schema), data.sequences, tmp_path)
+    check(
+        updates.with_method(updates.untrained(), updates.Method(encoder), schema=data.schema), data.sequences, tmp_path
+    )
 
 
 @pytest.mark.parametrize("kind", ["integer", "float", "timestamp"])
@@ -118,9 +118,9 @@ def test_the_parts_beside_an_encoder_without_states(kind: str, tmp_path: Path) -
         events = events.with_columns(pl.col("at").dt.epoch("s").cast(pl.Int64 if kind == "integer" else pl.Float64))
     schema = make.schema(kind=kind)
     data = ev.read(events, schema=schema)
-    beside = fitted_beside(schema, sizes_beside(schema, ["timing", "aggregates"], 64), data.sequences)
     encoder = randomised(TemporalConvolution(EventEncoder(schema), dim=5, layers=2, width=4))
-    run = replace(updates.untrained(), method=updates.Method(encoder), schema=schema, beside=beside)
+    run = updates.with_method(updates.untrained(), updates.Method(encoder), schema=schema)
+    run = updates.with_beside(run, ["timing", "aggregates"], data.sequences)
     check(run, data.sequences, tmp_path)
 
 
@@ -130,8 +130,8 @@ def test_files_without_states(cell: str, read_out: tuple[str, ...], tmp_path: Pa
     """They give what a file with states gives, by fewer operators."""
     data = ev.read(histories(LENGTHS), schema=make.schema())
     encoder = randomised(make.encoder(cell, layers=2, read_out=read_out))
-    beside = fitted_beside(data.schema, sizes_beside(data.schema, ["timing", "aggregates"], 64), data.sequences)
-    run = replace(updates.untrained(), method=updates.Method(encoder), beside=beside)
+    run = updates.with_method(updates.untrained(), updates.Method(encoder))
+    run = updates.with_beside(run, ["timing", "aggregates"], data.sequences)
     check(run, data.sequences, tmp_path, states=False)
     sizes = [len(onnx.load(tmp_path / "encoder.onnx").graph.node)]
     ev.to_onnx(run, tmp_path / "encoder.onnx")
@@ -144,7 +144,7 @@ def test_a_trained_run_embeds_and_predicts(tmp_path: Path) -> None:
     data = ev.read(histories(LENGTHS), schema=make.schema())
     run = updates.untrained("transformer", layers=2)
     method = Supervised(run.method.encoder, run.schema, "kind")
-    run = replace(run, method=method.eval(), info={**run.info, "temperatures": {"kind": 2.0}})
+    run = updates.with_method(run, method.eval(), info={**run.info, "temperatures": {"kind": 2.0}})
     ev.to_onnx(run, tmp_path / "run.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "run.onnx")
     embedding, probabilities = session.run(["embedding", "prediction.kind"], inputs(session, data.sequences))

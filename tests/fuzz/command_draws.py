@@ -19,7 +19,7 @@ INPUTS = (
     "wide.parquet", "zm.parquet", "zc.parquet", "months.parquet", "p.parquet", "run", "run2", "tuned", "lstm", "judge",
     "coles", "state.db", "lstm.db", "mine.txt", "empty", "broken.parquet", "broken.csv", "folder", "link.parquet",
     "dangling.parquet", "runlink", "hostile\nname.parquet", "absent.parquet", "fifo", "", ".", "/dev/null", "[",
-    "*.parquet", "folder/*", "run/run.json", "run/model.safetensors", "x" * 300, "~", "~nobody/x", "config.toml",
+    "*.parquet", "folder/*", "run/model.json", "run/model.safetensors", "x" * 300, "~", "~nobody/x", "config.toml",
     "mine.txt/below", "hostile.parquet", "hostile-labels.parquet", "hostile-run", "stored", "shards", "states",
     "label.json", "z.index", "lake", "shop.db", "duckdb://shop.db#events", "duckdb://shop.db#labels",
     "duckdb://shop.db#z", "duckdb://shop.db#absent", "duckdb://absent.db#events", "duckdb://mine.txt#events",

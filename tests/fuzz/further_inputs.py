@@ -33,7 +33,7 @@ def master() -> Path:
     _hostile(folder)
     events = folder / "events.parquet"
     run = ev.load(folder / "run")
-    parts = ev.fit("coles", ev.read(events, key="id", time="t"), epochs=1, out=folder / "coles")
+    parts = ev.fit(ev.read(events, key="id", time="t"), method="coles", epochs=1, out=folder / "coles")
     ev.write(folder / "zc.parquet", parts.embed(events))
     searching.Index.of(ev.read_embeddings(folder / "z.parquet")).save(folder / "z.index")
     z = ev.read_embeddings(folder / "z.parquet")
@@ -72,4 +72,4 @@ def _hostile(folder: Path) -> None:
     labels = pl.DataFrame({"id": events["id"].unique().sort(), f"label{PAYLOADS[3]}": words, "label": words})
     labels.write_parquet(folder / "hostile-labels.parquet")
     data = ev.read(events, key="id", time="t")
-    ev.fit({"method": {"name": "ocp"}, "encoder": workplace.ENCODER}, data, epochs=1, out=folder / "hostile-run")
+    ev.fit(data, method={"method": {"name": "ocp"}, "encoder": workplace.ENCODER}, epochs=1, out=folder / "hostile-run")

@@ -90,7 +90,7 @@ def play(rng: Random, folder: Path) -> str:
     return outcome
 
 
-def _in_shards(rng: Random, run: ev.Run, kind: str, batches: list[list[Row]], folder: Path) -> None:
+def _in_shards(rng: Random, run: ev.Model, kind: str, batches: list[list[Row]], folder: Path) -> None:
     """Give batches to a folder of state stores, some of them twice, and compare with the whole history in shards."""
     assert run.path is not None
     options: dict[str, Any] = {"shards": rng.choice((1, 2, 3)), "workers": 1}
@@ -177,7 +177,7 @@ def _content(rows: list[Row]) -> str:
 
 
 def _give(
-    rng: Random, run: ev.Run, kind: str, rows: list[Row], state: Path, model: Model, late: str, name: str | None,
+    rng: Random, run: ev.Model, kind: str, rows: list[Row], state: Path, model: Model, late: str, name: str | None,
     recent: int | None, folder: Path,
 ) -> None:  # fmt: skip
     """Give a batch to the store, and check the result and the store against the model."""
@@ -241,7 +241,7 @@ def _give(
     require(returned == counts, "the counts of events are wrong", f"{returned} instead of {counts}")
 
 
-def _in_onnx(run: ev.Run, events: pl.DataFrame, state: Path) -> dict[str, Any]:
+def _in_onnx(run: ev.Model, events: pl.DataFrame, state: Path) -> dict[str, Any]:
     """Return the vectors that the program in docs/how-to/onnx.md computes from a batch and a store."""
     with way("onnx"):
         assert run.path is not None
@@ -269,7 +269,7 @@ def _take(model: Model, rows: list[Row], is_late: list[bool], late: str, recompu
             )  # ties keep the order in which they came
 
 
-def _form(rng: Random, run: ev.Run, frame: pl.DataFrame, folder: Path) -> Any:
+def _form(rng: Random, run: ev.Model, frame: pl.DataFrame, folder: Path) -> Any:
     """Return a batch in one of the forms that `update` takes."""
     form = rng.choice(FORMS)
     if form == "dictionaries":
@@ -315,7 +315,7 @@ def _stored(state: Path) -> list[Any]:
         ]
 
 
-def _forget(rng: Random, run: ev.Run, state: Path, model: Model) -> None:
+def _forget(rng: Random, run: ev.Model, state: Path, model: Model) -> None:
     """Delete an entity from the store and the model."""
     key = rng.choice(sorted(model.seen))
     ev.forget(state, key, run.id)
@@ -334,7 +334,7 @@ def _forget(rng: Random, run: ev.Run, state: Path, model: Model) -> None:
         raise Broken("an entity was forgotten twice")
 
 
-def _refuses_a_wrong_batch(rng: Random, run: ev.Run, rows: list[Row], state: Path, recent: int | None) -> None:
+def _refuses_a_wrong_batch(rng: Random, run: ev.Model, rows: list[Row], state: Path, recent: int | None) -> None:
     """Check that a batch with something wrong in it is refused and leaves the store as it is."""
     table = _table(rows, run.schema.time_kind)
     wrong = {

@@ -43,7 +43,7 @@ from pages_law import check_page
 from safetensors.torch import load_file
 
 import eventvec as ev
-from eventvec.runs import run_files
+from eventvec.models import model_files
 from eventvec.tables.addresses import address_of
 
 OURS = (
@@ -287,7 +287,7 @@ def _output(arguments: list[str], *names: str) -> list[str]:
     texts = [text for place, text in enumerate(arguments) if arguments[place - 1] not in names]
     inputs = [text for text in texts if not text.startswith("--")]  # flags are no files, also if an output is so called
     replaced = output in _files_before() and output not in OURS and "--overwrite" not in arguments
-    in_run = any((parent / "run.json").exists() for parent in Path(output).resolve().parents)
+    in_run = any((parent / "model.json").exists() for parent in Path(output).resolve().parents)
     return (
         []
         if output in inputs or replaced or in_run
@@ -311,8 +311,8 @@ def _check_begun(call: Call) -> None:
     """Check that what an interrupted command wrote is absent, as it was, or whole."""
     out, output = _value(call.arguments, "--out"), _value(call.arguments, "-o", "--output")
     for folder in [] if out is None else [Path(out), *Path(out).glob("*/")]:
-        if call.command in ("fit", "compare", "tune") and (folder / "run.json").is_file():
-            finished = run_files.read_info(folder)["finished"]
+        if call.command in ("fit", "compare", "tune") and (folder / "model.json").is_file():
+            finished = model_files.read_info(folder)["finished"]
             if not finished and (folder / "checkpoint.safetensors").exists():
                 load_file(folder / "checkpoint.safetensors")
     if "--engine" in call.arguments:
@@ -341,14 +341,14 @@ def _check_output(call: Call) -> None:
 
         onnx.checker.check_model(onnx.load(output), full_check=True)
     if command == "fit" and out is not None and "--dry-run" not in arguments:
-        if run_files.is_predictor(Path(out)):
+        if model_files.is_predictor(Path(out)):
             ev.EventClassifier.load(out)
         else:
             require(ev.load(out).info["finished"], "the run has not finished")
 
 
 def _check_vectors(z: ev.Embeddings, arguments: list[str], output: str) -> None:
-    """Check that the vectors of a valid command are those of `Run.embed` in memory."""
+    """Check that the vectors of a valid command are those of `Model.embed` in memory."""
     run, events = arguments[1], arguments[2]
     expected = _expected(run, "hostile.parquet" if events == "hostile.parquet" else events == "later.parquet")
     if address_of(output) is not None and output.endswith("shop.db#z") and arguments[0] == "update":

@@ -104,7 +104,7 @@ def _resume(place: Path, run: str) -> None:
     """Resume a training whose folder was tampered with while it was interrupted."""
     data = ev.read("events.parquet", key="id", time="t")
     tables = {"method": {"name": "ocp"}, "encoder": workplace.ENCODER}
-    resumed = ev.fit(tables, data, epochs=3, batch_size=8, out="begun", resume=True, checkpoint_every=1)
+    resumed = ev.fit(data, method=tables, epochs=3, batch_size=8, out="begun", resume=True, checkpoint_every=1)
     check_finite(resumed.embed(data))
     expected = _begun()[1]
     require(not strict or resumed.steps == expected.steps, "a resumed run has another number of steps", resumed.steps)
@@ -113,7 +113,7 @@ def _resume(place: Path, run: str) -> None:
 
 
 @cache
-def _begun() -> tuple[Path, ev.Run]:
+def _begun() -> tuple[Path, ev.Model]:
     """Return the folder of a training that was interrupted, and the run to which it leads."""
     place = workplace.master().with_name(workplace.master().name + "-begun")
     shutil.rmtree(place, ignore_errors=True)
@@ -126,9 +126,9 @@ def _begun() -> tuple[Path, ev.Run]:
             raise InterruptedError
 
     with suppress(InterruptedError):
-        ev.fit(tables, data, out=place, progress=progress, **options)
+        ev.fit(data, method=tables, out=place, progress=progress, **options)
     atexit.register(shutil.rmtree, place, ignore_errors=True)
-    return place, ev.fit(tables, data, **options)
+    return place, ev.fit(data, method=tables, **options)
 
 
 def _tamper_run(rng: Random, place: Path, run: str, folder: str | None = None) -> str:

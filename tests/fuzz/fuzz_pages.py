@@ -84,9 +84,9 @@ def _drift(rng: Random, events: pl.DataFrame, _: Any, roles: dict[str, str], __:
     return ev.drift(events, later, **roles, permutations=199, fitting=ev.Fitting(min_count=1))
 
 
-def _run(events: pl.DataFrame, roles: dict[str, str]) -> ev.Run:
+def _run(events: pl.DataFrame, roles: dict[str, str]) -> ev.Model:
     data = ev.read(events, **roles, fitting=ev.Fitting(min_count=1), holdout=0.3)
-    return ev.fit({"method": {"name": "ocp"}, "encoder": {"dim": 4}}, data, epochs=1)
+    return ev.fit(data, method={"method": {"name": "ocp"}, "encoder": {"dim": 4}}, epochs=1)
 
 
 def _audit(_: Random, events: pl.DataFrame, labels: pl.DataFrame, roles: dict[str, str], __: Path) -> ev.Answer:

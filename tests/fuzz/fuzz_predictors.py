@@ -1,6 +1,6 @@
 """Folders of predictors that were damaged or tampered with: equal predictions, or one sentence.
 
-Nothing holds a digest of `run.json`, so only with `--strict` are its values changed.
+Nothing holds a digest of `model.json`, so only with `--strict` are its values changed.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _use(name: str) -> None:
 def _tamper(rng: Random, path: Path) -> str:
     """Change one file of a folder."""
     files = [file for file in sorted(path.rglob("*")) if file.is_file() and file.stat().st_size]
-    changed = [file for file in files if fuzz_folders.strict or file != path / "run.json"]
+    changed = [file for file in files if fuzz_folders.strict or file != path / "model.json"]
     if not changed:
         return "nothing"
     file = rng.choice(changed)

@@ -144,11 +144,11 @@ def _trained(folder: Path) -> Any:
     from safetensors.torch import load_file
 
     import eventvec as ev
-    from eventvec.runs import run_files
+    from eventvec.models import model_files
 
-    if not (folder / "run.json").exists():
+    if not (folder / "model.json").exists():
         return None
-    if not run_files.read_info(folder)["finished"]:
+    if not model_files.read_info(folder)["finished"]:
         if (folder / "checkpoint.safetensors").exists():
             load_file(folder / "checkpoint.safetensors")
         return None

@@ -83,7 +83,7 @@ def check_database(address: str, options: dict[str, Any], data: ev.Dataset, keys
 
 
 def check_shards(
-    rng: Random, run: ev.Run, events: Path | str, options: dict[str, Any], folder: Path, keys: list[Any]
+    rng: Random, run: ev.Model, events: Path | str, options: dict[str, Any], folder: Path, keys: list[Any]
 ) -> None:
     """Check that a run embeds a table in shards as it does at once."""
     reading = {name: value for name, value in options.items() if name in READING}
@@ -104,7 +104,7 @@ def sorted_rows(z: ev.Embeddings) -> ev.Embeddings:
     return z[np.array(sorted(range(len(z)), key=lambda row: (names[row], moments[row])), np.int64)]
 
 
-def check_onnx(run: ev.Run, data: ev.Dataset, folder: Path, keys: list[Any]) -> None:
+def check_onnx(run: ev.Model, data: ev.Dataset, folder: Path, keys: list[Any]) -> None:
     """Check that an exported encoder gives the vectors of the run for its training data."""
     import onnxruntime
 

@@ -40,7 +40,7 @@ def events(seed: int = 0, kind: str = "timestamp", text_keys: bool = True) -> pl
 
 
 @cache
-def run(kind: str = "timestamp", seed: int = 0, encoder: str = "gru") -> ev.Run:
+def run(kind: str = "timestamp", seed: int = 0, encoder: str = "gru") -> ev.Model:
     """Return a tiny trained run with a folder, for times of a kind; `coles` is this method with its default parts."""
     data = ev.read(events(seed, kind), key="id", time="t")
     if encoder == "coles":
@@ -48,7 +48,9 @@ def run(kind: str = "timestamp", seed: int = 0, encoder: str = "gru") -> ev.Run:
     else:
         options = {"name": encoder, **ENCODER, **({"heads": 2} if encoder == "set" else {})}
         tables = {"method": {"name": "ocp"}, "encoder": options}
-    return ev.fit(tables, data, epochs=1, seed=seed, out=Path(tempfile.mkdtemp(dir=made_once("fuzz-runs-"))) / "run")
+    return ev.fit(
+        data, method=tables, epochs=1, seed=seed, out=Path(tempfile.mkdtemp(dir=made_once("fuzz-runs-"))) / "run"
+    )
 
 
 @cache
@@ -87,13 +89,13 @@ def master() -> Path:
     write_csv(labels.to_arrow(), folder / "labels.csv")
     data = ev.read(folder / "events.parquet", key="id", time="t", holdout=0.25)
     tables: dict[str, Any] = {"method": {"name": "ocp"}, "encoder": ENCODER}
-    trained = ev.fit(tables, data, epochs=1, out=folder / "run")
-    ev.fit(tables, ev.read(events(1), key="id", time="t"), epochs=1, out=folder / "run2")
+    trained = ev.fit(data, method=tables, epochs=1, out=folder / "run")
+    ev.fit(ev.read(events(1), key="id", time="t"), method=tables, epochs=1, out=folder / "run2")
     labelled = ev.attach(data, labels, {"label": "categorical"}, fitting=ev.Fitting(min_count=1))
     supervised = {"method": {"name": "supervised", "label": "label"}, "encoder": ENCODER}
-    tuned = ev.fit(supervised, labelled, epochs=1, out=folder / "tuned")
-    begun = ev.fit({**tables, "encoder": {"name": "lstm", **ENCODER}}, data, epochs=1, out=folder / "lstm")
-    ev.fit({"method": {"name": "next_event"}, "encoder": ENCODER}, data, epochs=1, out=folder / "judge")
+    tuned = ev.fit(labelled, method=supervised, epochs=1, out=folder / "tuned")
+    begun = ev.fit(data, method={**tables, "encoder": {"name": "lstm", **ENCODER}}, epochs=1, out=folder / "lstm")
+    ev.fit(data, method={"method": {"name": "next_event"}, "encoder": ENCODER}, epochs=1, out=folder / "judge")
     z = trained.embed(folder / "events.parquet")
     ev.write(folder / "z.parquet", z)
     times = table["t"].sort()

@@ -339,7 +339,7 @@ def test_labels_lead_from_events_to_an_evaluation(tmp_path: Path) -> None:
     labels = ev.future_labels(data, every="1mo", horizon="20d", name="quiet")
     assert labels.schema.field("at").type == pa.date32()
     ev.write(tmp_path / "labels.parquet", labels)
-    run = ev.fit("coles", data, epochs=1, dim=8)
+    run = ev.fit(data, method="coles", epochs=1, dim=8)
     for table in (labels, tmp_path / "labels.parquet"):
         z = run.embed(events, cutoffs=table, cutoff_column="at")
         result = ev.evaluate(

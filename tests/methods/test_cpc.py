@@ -140,7 +140,7 @@ def test_rows_without_an_event_to_predict_are_not_usable() -> None:
     assert CPC(make.encoder("gru")).usable(make.sequences([0, 1, 2, 5])).tolist() == [False, False, True, True]
     single = make.dataset([1] * 6)
     with pytest.raises(DataError, match=r"0 of 6 entities can be used .*the longest has 1 events"):
-        ev.fit(CPC(make.encoder("gru")), single, epochs=1)
+        ev.fit(single, method=CPC(make.encoder("gru")), epochs=1)
 
 
 def test_next_events_are_learned() -> None:
@@ -149,7 +149,7 @@ def test_next_events_are_learned() -> None:
     data = replace(make.dataset([12] * 60), sequences=Sequences({**x.columns, "code": cyclic}, x.starts, x.lengths))
     torch.manual_seed(0)
     method = CPC(ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=16), horizons=3, negatives=8)
-    result = ev.fit(method, data, epochs=25, batch_size=20, lr=0.01, validation=0)
+    result = ev.fit(data, method=method, epochs=25, batch_size=20, lr=0.01, validation=0)
     # a quarter of the negatives has the target's code: E log(1 + B(8, 1/4)) = 1.04 is the loss if the code is known
     assert result.history[0]["loss"] > 1.5
     assert result.history[-1]["loss"] < 1.2

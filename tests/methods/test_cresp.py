@@ -25,7 +25,7 @@ from eventvec.encoders.sets import SetEncoder
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods import CReSP, ExpCLR, Supervised, TargetedCReSP, fclr, ocp
 from eventvec.methods.declarations import usable_rows
-from eventvec.runs import load
+from eventvec.models import load
 from eventvec.views import ShuffledParts, hold_out
 from laws import rng
 
@@ -151,7 +151,7 @@ def test_rows_with_missing_points_are_left_out_and_not_encoded(which, tmp_path: 
     data = table({"x": x, "y": y})
     usable[[3, 7]] = False
     assert usable_rows(method, data.sequences).tolist() == usable.tolist()
-    result = ev.fit(method, data, epochs=1, batch_size=4, out=tmp_path / "run", validation=0.0)
+    result = ev.fit(data, method=method, epochs=1, batch_size=4, out=tmp_path / "run", validation=0.0)
     assert result.usable == int(usable.sum())
     assert any("too few distinct times, or lack a value" in note for note in result.notes)
     with pytest.raises(DataError, match="column 'x' is missing or infinite in 1 of 72 events"):
@@ -162,7 +162,7 @@ def test_rows_with_missing_points_are_left_out_and_not_encoded(which, tmp_path: 
 @pytest.mark.parametrize("which", range(7))
 def test_data_without_the_columns_are_refused_before_a_folder_is_created(which, tmp_path: Path):
     with pytest.raises(DataError, match="missing: x, found: amount, code, gap, time, y;"):
-        ev.fit(methods()[which], table({"y": torch.ones(72)}), epochs=1, batch_size=4, out=tmp_path / "run")
+        ev.fit(table({"y": torch.ones(72)}), method=methods()[which], epochs=1, batch_size=4, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -178,7 +178,7 @@ def test_images_are_refused_by_a_net_for_numbers():
     encoder = SetEncoder(PointEncoder(Numbers(1, 4)), dim=8, layers=0)
     method = TargetedCReSP(encoder, Snooker(count=1, length=4), projection=8)
     with pytest.raises(DataError, match=r"values have shape \(3, 28, 28\), .* takes 1 number per value; .* `size`"):
-        ev.fit(method, snooker(8), epochs=1, batch_size=4)
+        ev.fit(snooker(8), method=method, epochs=1, batch_size=4)
 
 
 @pytest.mark.parametrize(("build", "data"), KINDS)
@@ -210,7 +210,7 @@ def test_a_configuration_builds_the_encoder_of_points():
 def test_processes_are_trained_resumed_and_loaded_like_any_data_set(build, data, tmp_path: Path):
     settings: dict[str, Any] = {"epochs": 4, "batch_size": 8, "validation": 0.2, "checkpoint_every": 1}
     whole, resumed = build(), build()
-    result = ev.fit(whole, data(), **settings)
+    result = ev.fit(data(), method=whole, **settings)
     losses = [record["loss"] for record in result.history]
     assert (result.usable, len(set(losses))) == (40, 4)
     assert all(record["validation"] is not None for record in result.history)
@@ -223,8 +223,8 @@ def test_processes_are_trained_resumed_and_loaded_like_any_data_set(build, data,
             raise Killed
 
     with pytest.raises(Killed):
-        ev.fit(build(), data(), out=tmp_path / "run", progress=kill, **settings)
-    ev.fit(resumed, data(), out=tmp_path / "run", resume=True, **settings)
+        ev.fit(data(), method=build(), out=tmp_path / "run", progress=kill, **settings)
+    ev.fit(data(), method=resumed, out=tmp_path / "run", resume=True, **settings)
     for one, other in zip(whole.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(one, other)
     assert [r["validation"] for r in result.history][-1] is not None
@@ -238,7 +238,7 @@ def test_processes_are_trained_resumed_and_loaded_like_any_data_set(build, data,
 
 def test_the_validation_loss_uses_the_same_draws_every_time():
     settings: dict[str, Any] = {"epochs": 2, "batch_size": 16, "lr": 1e-12, "validation": 0.4}
-    first, second = ev.fit(untargeted(), sinusoids(40), **settings).history
+    first, second = ev.fit(sinusoids(40), method=untargeted(), **settings).history
     assert abs(first["loss"] - second["loss"]) > 1e-3  # fresh draws
     assert first["validation"] == pytest.approx(second["validation"], rel=1e-5)
 
@@ -261,7 +261,7 @@ def test_a_predictor_adds_no_weights():
 def test_rows_of_an_event_table_are_cut_into_halves():
     torch.manual_seed(0)
     method = CReSP(make.encoder("set"), ShuffledParts(2), projection=4)
-    result = ev.fit(method, make.dataset([6] * 12), epochs=2, batch_size=6, validation=0.0)
+    result = ev.fit(make.dataset([6] * 12), method=method, epochs=2, batch_size=6, validation=0.0)
     assert result.steps == 4
     assert ev.encode(method.encoder, make.dataset([6, 0, 2]).sequences).shape == (3, 8)
 
@@ -281,7 +281,7 @@ def test_cresp_learns_the_phase_of_functions_that_are_drawn_anew():
     torch.manual_seed(0)
     method = CReSP(SetEncoder(PointEncoder(), dim=64, layers=1, heads=4), Sinusoids(2, 5, noise=0.0), projection=32)
     before = phase_error(method.encoder, 0.0)
-    ev.fit(method, sinusoids(1000, seed=9), epochs=8, batch_size=50, lr=0.01, validation=0.0)
+    ev.fit(sinusoids(1000, seed=9), method=method, epochs=8, batch_size=50, lr=0.01, validation=0.0)
     assert before > 0.04
     assert phase_error(method.encoder, 0.0) < before / 3
 
@@ -291,7 +291,7 @@ def test_targeted_cresp_identifies_the_observation_at_a_given_x():
     torch.manual_seed(0)
     encoder = SetEncoder(PointEncoder(Numbers(1, width=16)), dim=64, layers=0)
     method = TargetedCReSP(encoder, Sinusoids(count=1, length=8, noise=0.0), projection=16)
-    ev.fit(method, sinusoids(1000, seed=9), epochs=12, batch_size=50, lr=0.003, validation=0.0)
+    ev.fit(sinusoids(1000, seed=9), method=method, epochs=12, batch_size=50, lr=0.003, validation=0.0)
     with torch.inference_mode():
         loss = float(method.eval().loss(sinusoids(64, seed=5).sequences, rng()))
     assert loss < math.log(64) - 0.2  # chance is the logarithm of the number; three seeds are .34 to .66 below it

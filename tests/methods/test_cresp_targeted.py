@@ -41,7 +41,7 @@ def on_positions(dim: int, width: int, layers: int, head: Head = GatedHead()) ->
 
 def train(method: TargetedCReSP, steps: int, lr: float = 0.004, warmup: int = 300) -> None:
     options = {"batch_size": 64, "lr": lr, "warmup": warmup, "validation": 0.0}
-    ev.fit(method, snooker(3000, seed=100), epochs=steps // 46, **options)
+    ev.fit(snooker(3000, seed=100), method=method, epochs=steps // 46, **options)
 
 
 def accuracy(method: TargetedCReSP, training: ev.Dataset, test: ev.Dataset) -> float:
@@ -117,7 +117,7 @@ def table(rows: int = 400, length: int = 8, constant: bool = False) -> ev.Datase
 
 def test_the_defaults_learn_from_a_table_of_single_numbers():
     method = {"method": {"name": "cresp"}, "encoder": {"dim": 32, "layers": 0}}
-    run = ev.fit(method, table(), epochs=20, batch_size=50, lr=0.01, validation=0.0)
+    run = ev.fit(table(), method=method, epochs=20, batch_size=50, lr=0.01, validation=0.0)
     first, last = run.history[0]["loss"], run.history[-1]["loss"]
     assert last < first - 0.2
     assert run.notes[-1].startswith("the prediction uses x*: ")
@@ -159,16 +159,16 @@ def small(width: int | None = 4) -> TargetedCReSP:
 
 def test_single_numbers_as_representations_of_observations_are_refused_before_training(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"must be represented by at least 2 numbers .*, got 1, .* width = 64"):
-        ev.fit(small(width=None), table(rows=20), epochs=1, out=tmp_path / "run")
+        ev.fit(table(rows=20), method=small(width=None), epochs=1, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_a_constant_covariate_is_refused_before_training(tmp_path: Path):
     with pytest.raises(DataError, match=r"covariate 'x' has a single value in all events of 20 rows, .* that varies"):
-        ev.fit(small(), table(rows=20, constant=True), epochs=1, out=tmp_path / "run")
+        ev.fit(table(rows=20, constant=True), method=small(), epochs=1, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
     untargeted = {"method": {"name": "cresp_untargeted"}, "encoder": {"dim": 8}}
-    assert ev.fit(untargeted, table(rows=20, constant=True), epochs=1).steps
+    assert ev.fit(table(rows=20, constant=True), method=untargeted, epochs=1).steps
 
 
 @pytest.mark.parametrize("method", ["cresp", "cresp_untargeted", "fclr"])
@@ -177,7 +177,7 @@ def test_rows_with_fewer_than_two_observations_cannot_be_used(method, length):
     data = table(rows=20, length=2)
     short = replace(data.sequences, lengths=torch.full_like(data.sequences.lengths, length))
     with pytest.raises(DataError, match=r"0 of 20 entities can be used by this method, .* too short"):
-        ev.fit(method, replace(data, sequences=short), epochs=1)
+        ev.fit(replace(data, sequences=short), method=method, epochs=1)
 
 
 def test_targets_that_cannot_be_predicted_are_refused():
@@ -268,13 +268,13 @@ def test_covariates_of_single_values_are_named(tmp_path: Path):
     data = replace(data, sequences=replace(data.sequences, columns=still))
     encoder = {"name": "set", "dim": 8, "layers": 0, "events": EVENTS}
     with pytest.raises(DataError, match="covariates 'time', 'parameter' have a single value in all events of 40 rows"):
-        ev.fit({"method": {"name": "cresp"}, "encoder": encoder}, data, epochs=1, out=tmp_path / "run")
+        ev.fit(data, method={"method": {"name": "cresp"}, "encoder": encoder}, epochs=1, out=tmp_path / "run")
 
 
 def test_several_targets_of_an_irregular_table_are_learned():
     encoder = {"name": "set", "dim": 32, "layers": 0, "events": EVENTS}
     data = irregular(rows=300)
-    run = ev.fit({"method": {"name": "cresp", "targets": 2}, "encoder": encoder}, data, epochs=6, batch_size=32,
+    run = ev.fit(data, method={"method": {"name": "cresp", "targets": 2}, "encoder": encoder}, epochs=6, batch_size=32,
                  lr=0.01, validation=0.0)  # fmt: skip
     use = covariate_use(run.method, irregular(rows=200, seed=1, schema=data.schema).sequences, rng())
     assert use.chance == math.log(128)

@@ -22,10 +22,10 @@ from eventvec.errors import ConfigError, DataError
 from eventvec.methods.expclr import ExpCLR
 from eventvec.methods.expert_triplets import ExpertTriplets
 from eventvec.methods.explained import explained_features
-from eventvec.runs import load
+from eventvec.models import load
 from eventvec.schema import Categorical, Numeric, Schema, Text, Vector
 from eventvec.sequences import Sequences, stack
-from eventvec.training.loop import fit
+from eventvec.training.fitting import fit
 from eventvec.views.draws import integers
 from laws import rng
 
@@ -185,7 +185,9 @@ def test_an_encoder_learns_from_labels_as_the_only_feature(tmp_path, command_lin
         read = ev.read(
             events, key="wave", time="t", numeric=["amount"], static=labels, static_columns={"tempo": "categorical"}
         )
-        run = ev.fit({"method": {"name": "expclr", "features": ["tempo"]}, "encoder": {"dim": 8}}, read, epochs=1)
+        run = ev.fit(
+            read, method={"method": {"name": "expclr", "features": ["tempo"]}, "encoder": {"dim": 8}}, epochs=1
+        )
         assert "tempo = slow" in run.notes[-1]
     assert sorted(run.method.feature_names) == [f"tempo = {name}" for name in ("fast", "high", "low", "slow")]
 
@@ -237,7 +239,7 @@ def test_the_largest_distance_may_be_that_of_the_training_rows():
 def test_the_features_are_needed_in_training_only():
     data, _ = waves(24)
     method = small_method(data)
-    run = fit(method, data, epochs=1, batch_size=8)
+    run = fit(data, method=method, epochs=1, batch_size=8)
     x = data.sequences
     assert run.notes[-1].startswith("R² of each feature from the embedding by a linear model on ")
     assert torch.equal(encode(run.encoder, replace(x, static={})), encode(run.encoder, x))
@@ -264,7 +266,7 @@ def test_features_that_the_embedding_holds_are_explained():
 @pytest.mark.parametrize(("size", "rows"), [(16, "held out"), (64, "trained on, as fewer than a batch are held out")])
 def test_the_note_says_whether_its_rows_were_trained_on(size, rows):
     data, _ = waves(80)
-    run = fit(small_method(data), data, epochs=1, batch_size=size, validation=0.3)
+    run = fit(data, method=small_method(data), epochs=1, batch_size=size, validation=0.3)
     assert f"on {24 if size == 16 else 56} rows: median" in run.notes[-1]
     assert run.notes[-1].endswith(f" (rows {rows})")
 
@@ -357,15 +359,15 @@ def test_a_killed_run_resumes_and_loads(tmp_path):
     data.sequences.static["speed"][3] = float("nan")
     settings = {"epochs": 3, "batch_size": 8, "checkpoint_every": 1, "validation": 0.0}
     whole, resumed = small_method(data), small_method(data)
-    assert fit(whole, data, out=tmp_path / "whole", **settings).usable == 24
+    assert fit(data, method=whole, out=tmp_path / "whole", **settings).usable == 24
 
     def killed(record: dict[str, float | int | None]) -> None:
         if record["step"] == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit(small_method(data), data, out=tmp_path / "cut", progress=killed, **settings)
-    fit(resumed, data, out=tmp_path / "cut", resume=True, **settings)
+        fit(data, method=small_method(data), out=tmp_path / "cut", progress=killed, **settings)
+    fit(data, method=resumed, out=tmp_path / "cut", resume=True, **settings)
     loaded = load(tmp_path / "cut").method
     expected = whole.state_dict()
     for other in (resumed, loaded):
@@ -380,7 +382,7 @@ def test_distances_of_new_rows_follow_their_features_after_training():
     method, train = small_method(data), data[:96]
     encoder = method.encoder
     before = encode(encoder, data.sequences)[96:]
-    result = fit(method, train, epochs=40, batch_size=32, lr=0.01, validation=0.0)
+    result = fit(train, method=method, epochs=40, batch_size=32, lr=0.01, validation=0.0)
     after = encode(encoder, data.sequences)[96:]
     history = [record["loss"] for record in result.history]
     assert history[-1] < 0.3 * history[0]

@@ -235,12 +235,12 @@ FIT: dict[str, Any] = {"epochs": 5, "batch_size": 32, "lr": 0.01}
 
 
 @pytest.fixture(scope="module")
-def base() -> ev.Run:
+def base() -> ev.Model:
     data = ev.read(people(0)[0], key="id", time="t", categorical=["code"], numeric=["amount"])
-    return ev.fit("ocp", data, epochs=1)
+    return ev.fit(data, method="ocp", epochs=1)
 
 
-def test_balanced_classes_and_equal_weights_find_the_rare_class(base: ev.Run) -> None:
+def test_balanced_classes_and_equal_weights_find_the_rare_class(base: ev.Model) -> None:
     events, table = people(0)
     recalls, means, of_both = {}, {}, {}
     options = {"plain": {}, "balanced": {"class_weights": "balanced"}, "by row": {"weight": "weight"}}
@@ -259,7 +259,7 @@ def test_balanced_classes_and_equal_weights_find_the_rare_class(base: ev.Run) ->
     assert min(recalls["balanced"], recalls["by row"]) > recalls["plain"] + 0.2
 
 
-def test_several_labels_are_learned_and_predicted_by_name(base: ev.Run, tmp_path: Path) -> None:
+def test_several_labels_are_learned_and_predicted_by_name(base: ev.Model, tmp_path: Path) -> None:
     events, table = people(0)
     run = ev.fine_tune(base, events, table, ["fraud", "wealth"], out=tmp_path / "run", **FIT)
     assert run.usable == SIZE
@@ -276,7 +276,7 @@ def test_several_labels_are_learned_and_predicted_by_name(base: ev.Run, tmp_path
     assert rare > 1.5 * both.filter(pl.col("fraud") == "no")["fraud_p_yes"].mean()
 
 
-def test_names_of_predictions_that_meet_are_refused(base: ev.Run) -> None:
+def test_names_of_predictions_that_meet_are_refused(base: ev.Model) -> None:
     events, table = people(0)
     clashing = table.rename({"fraud": "a", "wealth": "a_p"}).with_columns(pl.col("a").replace("yes", "prediction"))
     run = ev.fine_tune(base, events, clashing, ["a", "a_p"], epochs=1)

@@ -30,7 +30,7 @@ def test_metacde_predicts_by_the_kernel_mean():
 def test_metacde_learns_to_use_x_star():
     torch.manual_seed(0)
     method = MetaCDE(KernelMean(PointEncoder(Numbers(1, 32))), Sinusoids(count=1, length=8, noise=0.0), projection=32)
-    run = ev.fit(method, sinusoids(500, seed=9), epochs=8, batch_size=50, lr=0.006, validation=0.0)
+    run = ev.fit(sinusoids(500, seed=9), method=method, epochs=8, batch_size=50, lr=0.006, validation=0.0)
     assert covariate_use(method, sinusoids(640, seed=5).sequences, rng()).share > 0.1
     assert run.notes[-1].startswith("the prediction uses x*: ")
 
@@ -44,4 +44,4 @@ def test_metacde_refuses_other_encoders():
         MetaCDE(KernelMean(PointEncoder()), ShuffledParts(2))
     one_number = MetaCDE(KernelMean(PointEncoder()), Sinusoids(count=1))
     with pytest.raises(ConfigError, match="at least 2 numbers"):
-        ev.fit(one_number, sinusoids(10), epochs=1)
+        ev.fit(sinusoids(10), method=one_number, epochs=1)

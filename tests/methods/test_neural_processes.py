@@ -59,7 +59,7 @@ def test_categorical_observations_are_refused():
 @pytest.mark.parametrize("kind", ["cnp", "acnp", "acnp_cross"])
 def test_it_learns_the_value_at_x_star(kind):
     method = process(kind)
-    ev.fit(method, sinusoids(1000, seed=9), epochs=6, batch_size=50, lr=0.006, validation=0.0)
+    ev.fit(sinusoids(1000, seed=9), method=method, epochs=6, batch_size=50, lr=0.006, validation=0.0)
     context = hold_out(draw(sinusoids(500, seed=5), method.views, 1).sequences)
     mean, _ = ev.encode(method.predictor, context).chunk(2, 1)
     y = context.static["y*"]

@@ -234,7 +234,7 @@ def test_a_deterministic_pattern_has_no_surprise_and_a_shuffled_one_that_of_a_co
     data = alternating(shuffled)
     torch.manual_seed(0)
     encoder = ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=16)
-    run = ev.fit(NextEvent(encoder, data.schema, WHOLE), data, epochs=20, batch_size=10, lr=0.02, validation=0)
+    run = ev.fit(data, method=NextEvent(encoder, data.schema, WHOLE), epochs=20, batch_size=10, lr=0.02, validation=0)
     assert isinstance(run.method, NextEvent)
     with torch.no_grad():
         code, amount, gap = run.method.eval().surprise(data.sequences)[data.sequences.steps() > 2].mean(0).tolist()
@@ -262,7 +262,7 @@ def test_suggested_slices_are_as_long_as_they_may_be() -> None:
 def test_rows_without_an_event_to_predict_are_not_usable() -> None:
     assert method().usable(make.sequences([0, 1, 2, 5])).tolist() == [False, False, True, True]
     with pytest.raises(DataError, match=r"0 of 6 entities can be used .*the longest has 1 events"):
-        ev.fit(method(), make.dataset([1] * 6), epochs=1)
+        ev.fit(make.dataset([1] * 6), method=method(), epochs=1)
 
 
 @pytest.mark.parametrize("name", ["transformer", "set", "tcn"])

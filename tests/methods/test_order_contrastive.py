@@ -17,7 +17,7 @@ from eventvec.errors import ConfigError
 from eventvec.methods import CrossOrder, Order, SlicePairs, entity_contrastive, nsp, ocp, ocp_biased, pcl, sop
 from eventvec.sequences import Sequences, join, stack
 from eventvec.training.fit_options import FitOptions
-from eventvec.training.loop import fit
+from eventvec.training.fitting import fit
 from eventvec.training.suggestions import suggest
 from eventvec.training.validation import split
 from eventvec.views import (
@@ -133,7 +133,7 @@ def test_the_epoch_with_the_best_accuracy_of_held_out_pairs_is_kept():
     data = Dataset(pa.array(range(64)), make.sequences([8] * 64), make.schema())
     method = CrossOrder(GRU(Segmented(EventEncoder(make.schema())), dim=8), OrderPairs(length=2))
     options = {"epochs": 6, "batch_size": 16, "validation": 0.5, "keep": "best", "seed": 1}
-    run = fit(method, data, lr=0.05, schedule="constant", **options)
+    run = fit(data, method=method, lr=0.05, schedule="constant", **options)
     losses, scores = zip(*((each["validation"], each["validation_accuracy"]) for each in run.history), strict=True)
     best = max(range(6), key=lambda epoch: (scores[epoch], -losses[epoch]))
     assert run.kept_epoch == best + 1

@@ -89,7 +89,7 @@ def test_the_sentence_says_what_follows(loss, permuted, sentence):
 
 
 def test_a_run_of_a_targeted_method_has_the_sentence_as_a_note(tmp_path: Path):
-    run = ev.fit(targeted(), sinusoids(64), epochs=1, batch_size=16, out=tmp_path / "run")
+    run = ev.fit(sinusoids(64), method=targeted(), epochs=1, batch_size=16, out=tmp_path / "run")
     assert run.notes[-1].startswith(("the prediction has learned little: ", "the prediction hardly depends on x*: "))
     assert "chance 4.11" in run.notes[-1]  # log 61: all rows that are not held out, because the 3 others are too few
 
@@ -110,6 +110,6 @@ def test_a_run_that_cannot_be_measured_is_saved_and_says_why(tmp_path: Path) -> 
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TargetedCReSP, "remark", refuse)
-        run = ev.fit(targeted(), sinusoids(64), epochs=1, out=tmp_path / "run")
+        run = ev.fit(sinusoids(64), method=targeted(), epochs=1, out=tmp_path / "run")
     assert run.notes[-1] == "what the method does on rows was not measured: too few rows"
     assert ev.load(tmp_path / "run").info["finished"]

@@ -53,7 +53,7 @@ CLOCKS = {
 @pytest.mark.parametrize("name", CLOCKS)
 def test_each_such_column_is_one_note_of_the_run(name: str) -> None:
     column, reason = CLOCKS[name]
-    run = ev.fit("ocp", rows(**{name: column}, idle=noise()), epochs=1)
+    run = ev.fit(rows(**{name: column}, idle=noise()), method="ocp", epochs=1)
     (note,) = (note for note in run.notes if "order of events" in note)
     assert note.startswith(f"the column '{name}' reveals the order of events: {reason}")
     assert note.endswith("leave the column out, or give its change since the previous event instead")

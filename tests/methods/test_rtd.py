@@ -96,7 +96,7 @@ def test_events_of_other_rows_are_detected():
     data = replace(make.dataset([12] * 60), sequences=Sequences({**x.columns, "code": constant}, x.starts, x.lengths))
     torch.manual_seed(0)
     method = RTD(ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=16), share=0.3)
-    ev.fit(method, data, epochs=30, batch_size=12, lr=0.02, validation=0)
+    ev.fit(data, method=method, epochs=30, batch_size=12, lr=0.02, validation=0)
     rows, replaced = method.eval().replace(data.sequences, rng(9))
     predicted = method.head(method.encoder.states(rows)).squeeze(1) > 0
     different = rows.values("code") != rows.values("code")[(rows.lengths.cumsum(0) - rows.lengths)[rows.rows()]]
@@ -115,4 +115,4 @@ def test_options_encoders_and_rows_that_do_not_fit_are_refused():
             RTD(make.encoder(name))
     single = make.dataset([1] * 6)
     with pytest.raises(DataError, match=r"0 of 6 entities can be used .*the longest has 1 events"):
-        ev.fit(RTD(make.encoder("gru")), single, epochs=1)
+        ev.fit(single, method=RTD(make.encoder("gru")), epochs=1)

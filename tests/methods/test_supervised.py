@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 import eventvec as ev
 import make
-from eventvec import runs
+from eventvec import models
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.methods import Supervised
 from eventvec.schema import Categorical, Numeric
@@ -144,12 +144,12 @@ def test_columns_that_are_no_labels_are_refused(data: ev.Dataset):
         linear(Categorical("kind", ("a",)), [2])
     plain = ev.read(frames()[0], schema=data.schema)
     with pytest.raises(DataError, match="the data have no static column 'habit'; give a table with it"):
-        ev.fit(supervised(data), plain, epochs=1)
+        ev.fit(plain, method=supervised(data), epochs=1)
     unlabelled = replace(data, sequences=data.sequences[::4])
     for label in ("habit", "income"):
         message = f"static column '{label}' has no value in any row; at least two rows need a label"
         with pytest.raises(DataError, match=message):
-            ev.fit(supervised(data, label), unlabelled, epochs=1)
+            ev.fit(unlabelled, method=supervised(data, label), epochs=1)
 
 
 def test_labels_that_are_all_equal_are_refused(data: ev.Dataset):
@@ -157,7 +157,7 @@ def test_labels_that_are_all_equal_are_refused(data: ev.Dataset):
     assert 10 < len(calm) < SIZE / 2
     message = f"static column 'habit' has a single value in all {len(calm)} rows with a label; at least 2"
     with pytest.raises(DataError, match=message):
-        ev.fit(supervised(data), replace(data, sequences=calm), epochs=1)
+        ev.fit(replace(data, sequences=calm), method=supervised(data), epochs=1)
     method, x = linear(Numeric("kind"), [math.nan, 4.0, 4.0])
     with pytest.raises(DataError, match="a single value in all 2 rows"):
         method.usable(x)
@@ -218,7 +218,7 @@ def test_views_and_batch_norm_are_saved_and_learn(data: ev.Dataset, truth: pl.Da
     torch.manual_seed(0)
     slices = Altered(ev.views.RandomSlices(count=2, shortest=5, longest=15), dropout=0.2)
     method = Supervised(encoder(data), data.schema, "habit", slices, batch_norm=True)
-    ev.fit(method, data, epochs=8, batch_size=16, lr=0.01, out=tmp_path / "run")
+    ev.fit(data, method=method, epochs=8, batch_size=16, lr=0.01, out=tmp_path / "run")
     run = ev.load(tmp_path / "run")
     assert run.method.views == slices
     predictions = pl.DataFrame(ev.predict(run, frames()[0]))["prediction"]
@@ -230,7 +230,7 @@ def test_views_and_batch_norm_are_saved_and_learn(data: ev.Dataset, truth: pl.Da
 
 def test_classes_are_learned_and_predicted_by_name(data: ev.Dataset, truth: pl.DataFrame):
     method = supervised(data)
-    run = ev.fit(method, data, epochs=12, batch_size=16, lr=0.01)
+    run = ev.fit(data, method=method, epochs=12, batch_size=16, lr=0.01)
     assert run.usable == SIZE * 3 // 4
     plain = ev.read(frames()[0], schema=data.schema)  # without labels
     predictions = pl.DataFrame(ev.predict(run, plain))
@@ -249,7 +249,7 @@ def test_classes_are_learned_and_predicted_by_name(data: ev.Dataset, truth: pl.D
 
 
 def test_numbers_are_predicted_in_their_unit(data: ev.Dataset, truth: pl.DataFrame):
-    run = ev.fit(supervised(data, "income"), data, epochs=12, batch_size=16, lr=0.01)
+    run = ev.fit(data, method=supervised(data, "income"), epochs=12, batch_size=16, lr=0.01)
     predictions = pl.DataFrame(ev.predict(run, data))
     assert predictions.columns == ["id", "prediction"]
     unseen, income = predictions["prediction"].to_numpy()[::4], truth["income"].to_numpy()
@@ -257,7 +257,7 @@ def test_numbers_are_predicted_in_their_unit(data: ev.Dataset, truth: pl.DataFra
 
 
 def test_predicting_does_not_change_the_method(data: ev.Dataset):
-    run = ev.fit(method := supervised(data), data, epochs=1)
+    run = ev.fit(data, method=(method := supervised(data)), epochs=1)
     for training in (True, False):
         method.train(training)
         before = weights(method)
@@ -269,8 +269,8 @@ def test_predicting_does_not_change_the_method(data: ev.Dataset):
 
 def test_methods_and_keys_that_allow_no_prediction_are_refused(data: ev.Dataset):
     with pytest.raises(ConfigError, match="the method CoLES predicts no label"):
-        ev.predict(ev.fit(ev.methods.CoLES(encoder(data)), data, epochs=1), data)
-    run = ev.fit(supervised(data), data, epochs=1)
+        ev.predict(ev.fit(data, method=ev.methods.CoLES(encoder(data)), epochs=1), data)
+    run = ev.fit(data, method=supervised(data), epochs=1)
     with pytest.raises(ConfigError, match="key is called 'prediction', like a column"):
         ev.predict(run, replace(data, schema=replace(data.schema, key_as="prediction")))
 
@@ -285,16 +285,16 @@ class Killed(Exception):
 def test_a_resumed_run_loads_with_the_predictions_of_an_uninterrupted_one(data: ev.Dataset, tmp_path: Path):
     options: dict[str, Any] = {"epochs": 3, "batch_size": 32, "checkpoint_every": 2, "seed": 3}
     whole = supervised(data)
-    run = ev.fit(whole, data, out=tmp_path / "whole", **options)
+    run = ev.fit(data, method=whole, out=tmp_path / "whole", **options)
 
     def killed(record: dict[str, Any]) -> None:
         if record["step"] == 5:
             raise Killed
 
     with pytest.raises(Killed):
-        ev.fit(supervised(data), data, out=tmp_path / "cut", progress=killed, **options)
+        ev.fit(data, method=supervised(data), out=tmp_path / "cut", progress=killed, **options)
     resumed = supervised(data, seed=9)
-    ev.fit(resumed, data, out=tmp_path / "cut", resume=True, **options)
+    ev.fit(data, method=resumed, out=tmp_path / "cut", resume=True, **options)
     assert same(weights(whole), weights(resumed))
     loaded = ev.load(tmp_path / "cut")
     assert loaded.config["method"] == {
@@ -305,26 +305,26 @@ def test_a_resumed_run_loads_with_the_predictions_of_an_uninterrupted_one(data: 
 
 
 def test_a_run_does_not_resume_with_other_labels(data: ev.Dataset, tmp_path: Path):
-    ev.fit(supervised(data), data, epochs=1, out=tmp_path / "run")
+    ev.fit(data, method=supervised(data), epochs=1, out=tmp_path / "run")
     events, people = frames()
     people[1, "income"] = 1.0
     other = ev.read(events, key="id", time="t", categorical=["code"], numeric=["amount"], static=people)
     with pytest.raises(CheckpointError, match="other data"):
-        ev.fit(supervised(other), other, epochs=1, out=tmp_path / "run", resume=True)
+        ev.fit(other, method=supervised(other), epochs=1, out=tmp_path / "run", resume=True)
 
 
 # Fine-tuning
 
 
 @pytest.fixture(scope="module")
-def run(data: ev.Dataset, tmp_path_factory: pytest.TempPathFactory) -> runs.Run:
+def run(data: ev.Dataset, tmp_path_factory: pytest.TempPathFactory) -> models.Model:
     path = tmp_path_factory.mktemp("runs") / "coles"
     method = ev.methods.CoLES(encoder(data), ev.views.RandomSlices(count=3, shortest=3, longest=12))
-    ev.fit(method, data, epochs=6, batch_size=32, out=path)
+    ev.fit(data, method=method, epochs=6, batch_size=32, out=path)
     return ev.load(path)
 
 
-def started_from(run: runs.Run, data: ev.Dataset, **options: object) -> Supervised:
+def started_from(run: models.Model, data: ev.Dataset, **options: object) -> Supervised:
     """Return a method whose encoder has the weights of a run."""
     config = {"method": {"name": "supervised", "label": "habit", **options}}
     method, _ = set_up(data, config, run)
@@ -332,40 +332,40 @@ def started_from(run: runs.Run, data: ev.Dataset, **options: object) -> Supervis
     return method
 
 
-def changes(run: runs.Run, method: Supervised) -> dict[str, float]:
+def changes(run: models.Model, method: Supervised) -> dict[str, float]:
     """Return the largest change of each weight of the encoder, without running statistics."""
     before, after = weights(run.encoder), weights(method.encoder)
     return {name: float((after[name] - before[name]).abs().max()) for name in before if "norm" not in name}
 
 
-def test_fine_tuning_starts_from_the_weights_of_the_run(data: ev.Dataset, run: runs.Run):
+def test_fine_tuning_starts_from_the_weights_of_the_run(data: ev.Dataset, run: models.Model):
     assert not same(weights(encoder(data, seed=5)), weights(run.encoder))
     method = started_from(run, data)
     assert same(weights(method.encoder), weights(run.encoder))
-    ev.fit(method, data, epochs=1, lr=1e-9, validation=0)
+    ev.fit(data, method=method, epochs=1, lr=1e-9, validation=0)
     assert max(changes(run, method).values()) < 1e-6  # training continued from them, at the given learning rate
     assert changes(run, method)["cells.0.weight_ih_l0"] > 0
 
 
 @pytest.mark.slow
-def test_few_labels_are_enough_for_a_trained_encoder(data: ev.Dataset, run: runs.Run, truth: pl.DataFrame):
+def test_few_labels_are_enough_for_a_trained_encoder(data: ev.Dataset, run: models.Model, truth: pl.DataFrame):
     few = data[[row for row in range(SIZE) if row % 4][:18]]
-    tuned = ev.fit(started_from(run, data), few, epochs=60, batch_size=12, lr=0.01, validation=0)
+    tuned = ev.fit(few, method=started_from(run, data), epochs=60, batch_size=12, lr=0.01, validation=0)
     predictions = pl.DataFrame(ev.predict(tuned, data))["prediction"].gather_every(4)
     assert (predictions == truth["habit"]).mean() > 0.75
 
 
-def test_freeze_and_encoder_lr_control_the_encoder(data: ev.Dataset, run: runs.Run):
+def test_freeze_and_encoder_lr_control_the_encoder(data: ev.Dataset, run: models.Model):
     method = started_from(run, data, batch_norm=True)
     head = weights(method.head)
-    ev.fit(method, data, epochs=2, batch_size=12, lr=0.01, freeze=2, validation=0)
+    ev.fit(data, method=method, epochs=2, batch_size=12, lr=0.01, freeze=2, validation=0)
     assert same(weights(method.encoder), weights(run.encoder))  # running statistics too
     assert not same(weights(method.head), head)
-    ev.fit(method, data, epochs=1, batch_size=12, lr=0.01, encoder_lr=1e-9, schedule="constant", validation=0)
+    ev.fit(data, method=method, epochs=1, batch_size=12, lr=0.01, encoder_lr=1e-9, schedule="constant", validation=0)
     assert 0 < max(changes(run, method).values()) < 1e-6
 
 
-def test_an_encoder_that_does_not_fit_is_refused(data: ev.Dataset, run: runs.Run):
+def test_an_encoder_that_does_not_fit_is_refused(data: ev.Dataset, run: models.Model):
     events, people = frames()
     other = ev.read(events.with_columns(pl.col("code").replace({"rum": "gin"})), key="id", time="t", static=people)
     with pytest.raises(DataError, match="by another schema than the run's; the two differ in categorical"):

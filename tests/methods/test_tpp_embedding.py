@@ -16,17 +16,17 @@ from torch import Tensor
 import backbones
 import make
 from describing import described, problem, score, slow_loss
-from eventvec import runs
+from eventvec import models
 from eventvec.config import build_method, describe
 from eventvec.dataset import Dataset, strings
 from eventvec.embedding import encode
 from eventvec.encoders.language import LanguageEncoder
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.methods.tpp_embedding import TPPEmbedding
-from eventvec.runs import run_files
+from eventvec.models import model_files
 from eventvec.schema import Numeric, Schema
 from eventvec.sequences import Sequences
-from eventvec.training.loop import fit
+from eventvec.training.fitting import fit
 from eventvec.views import Counterfeits
 
 
@@ -119,8 +119,8 @@ def test_a_run_with_counterfeits_is_stored_and_loaded(tmp_path: Path):
     encoder = {"name": "language", "backbone": backbones.folder("bert"), "text": "code", "lora": 4, "unit": 1e12}
     negatives = {"name": "counterfeits", "count": 2, "exchanged": "gaps"}
     tables = {"method": {"name": "tpp_embedding", "description": "note", "negatives": negatives}, "encoder": encoder}
-    fit(tables, problem(40, 0), epochs=1, batch_size=8, out=tmp_path / "run")
-    assert runs.load(tmp_path / "run").method.negatives == Counterfeits(2, "gaps")
+    fit(problem(40, 0), method=tables, epochs=1, batch_size=8, out=tmp_path / "run")
+    assert models.load(tmp_path / "run").method.negatives == Counterfeits(2, "gaps")
 
 
 @pytest.mark.parametrize("options", [{"negatives": Counterfeits()}, {"domain": "kind"}], ids=str)
@@ -167,8 +167,8 @@ def test_rows_of_a_known_domain_are_usable_and_the_run_stores_its_column(tmp_pat
     data = replace(make.dataset([1] * 24), sequences=x)
     method = TPPEmbedding(backbones.encoder(data.schema, lora=2, unit=1e8), "note", domain="kind")
     assert method.usable(x).tolist() == [True, False, False, True] * 6
-    fit(method, data, epochs=1, batch_size=4, out=tmp_path / "run", validation=0)
-    run = runs.load(tmp_path / "run")
+    fit(data, method=method, epochs=1, batch_size=4, out=tmp_path / "run", validation=0)
+    run = models.load(tmp_path / "run")
     assert run.method.domain == "kind"
     assert [field.name for field in run.schema.static] == ["kind"]
 
@@ -256,7 +256,7 @@ def test_descriptions_retrieve_histories_that_were_held_out(objective: str):
     training, test = problem(512, 0), problem(64, 1)
     trained = TPPEmbedding(backbones.encoder(test.schema, lora=0, unit=1e12), "note", objective=objective)
     before = score(trained, test)
-    fit(trained, training, epochs=6, batch_size=32, lr=0.003, validation=0)
+    fit(training, method=trained, epochs=6, batch_size=32, lr=0.003, validation=0)
     after = score(trained, test)
     assert before < 0.12
     low, high = (0.0, 0.25) if objective == "mse" else (0.4, 1.0)  # equal histories share ranks; chance is 0.074
@@ -279,18 +279,18 @@ def test_what_is_left_out_cannot_be_found(
     training, test = draw_histories(512, 0), draw_histories(64, 1)
     unit = 3.0 if draw_histories is timed else 1e12
     trained = TPPEmbedding(backbones.encoder(test.schema, lora=0, unit=unit, reads=reads), "note")
-    fit(trained, training, epochs=epochs, batch_size=32, lr=0.003, validation=0)
+    fit(training, method=trained, epochs=epochs, batch_size=32, lr=0.003, validation=0)
     assert low < score(trained, test) < high
 
 
 def test_a_run_is_saved_without_the_backbone_and_loads_with_equal_results(tmp_path: Path):
     data = problem(40, 0)
     trained = method(data.schema)
-    fit(trained, data, epochs=1, batch_size=8, out=tmp_path / "run")
-    run = runs.load(tmp_path / "run")
+    fit(data, method=trained, epochs=1, batch_size=8, out=tmp_path / "run")
+    run = models.load(tmp_path / "run")
     assert torch.equal(encode(run.encoder, data.sequences), encode(trained.encoder, data.sequences))
     assert torch.equal(encode(run.method.text, data.sequences), encode(trained.text, data.sequences))
-    tensors, _ = run_files.read_tensors(tmp_path / "run" / "model.safetensors")
+    tensors, _ = model_files.read_tensors(tmp_path / "run" / "model.safetensors")
     assert {name for name in tensors if "lora" not in name} == {"encoder._extra_state"}
     assert run.config["encoder"]["backbone"] == backbones.folder("bert")
     assert run.config["method"] == {
@@ -305,10 +305,10 @@ def test_a_run_is_saved_without_the_backbone_and_loads_with_equal_results(tmp_pa
 
 def test_a_run_embeds_texts_as_its_tower_does(tmp_path: Path):
     data = problem(40, 0)
-    run = fit(method(data.schema), data, epochs=1, batch_size=8, out=tmp_path / "run")
+    run = fit(data, method=method(data.schema), epochs=1, batch_size=8, out=tmp_path / "run")
     texts = strings(data.sequences.static["note"])
     expected = encode(run.method.text, data.sequences)
-    assert torch.equal(torch.from_numpy(runs.load(tmp_path / "run").embed_texts(texts)), expected)
+    assert torch.equal(torch.from_numpy(models.load(tmp_path / "run").embed_texts(texts)), expected)
     unit = torch.from_numpy(run.embed_texts(texts[:3], normalize=True))
     torch.testing.assert_close(unit, F.normalize(expected[:3], dim=1))
     assert run.embed_texts([]).shape == (0, backbones.WIDTH)
@@ -316,14 +316,14 @@ def test_a_run_embeds_texts_as_its_tower_does(tmp_path: Path):
 
 def test_texts_that_cannot_be_embedded_are_refused():
     data = problem(24, 0)
-    run = fit(method(data.schema), data, epochs=1, batch_size=8)
+    run = fit(data, method=method(data.schema), epochs=1, batch_size=8)
     for texts in (["a", ""], ["a", " \n"]):
         with pytest.raises(DataError, match=r"text 1 \(from 0\) has no words; a text must have at least one"):
             run.embed_texts(texts)
     for texts in ("a", ["a", None]):
         with pytest.raises(ConfigError, match="texts must be a list of texts, got"):
             run.embed_texts(texts)
-    joined = fit(method(data.schema), data, epochs=1, batch_size=8, beside=["timing"])
+    joined = fit(data, method=method(data.schema), epochs=1, batch_size=8, beside=["timing"])
     with pytest.raises(
         ConfigError, match="have parts beside the learned one, timing, and texts compare with the learned part only"
     ):
@@ -332,7 +332,7 @@ def test_texts_that_cannot_be_embedded_are_refused():
 
 def test_a_run_that_embeds_no_texts_says_so():
     data = described([4] * 16, ["a"] * 16)
-    run = fit("ocp", data, epochs=1)
+    run = fit(data, method="ocp", epochs=1)
     with pytest.raises(ConfigError, match=r"was trained by Order, which embeds no texts; a run of tpp_embedding does"):
         run.embed_texts(["a"])
 
@@ -340,14 +340,14 @@ def test_a_run_that_embeds_no_texts_says_so():
 def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     data = problem(24, 0)
     trained = method(data.schema)
-    fit(trained, data, epochs=1, batch_size=8, out=tmp_path / "run")
+    fit(data, method=trained, epochs=1, batch_size=8, out=tmp_path / "run")
     for name in ("transformers", "peft"):
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, name, None)
             with pytest.raises(ConfigError, match=rf"^needs {name}: pip install 'eventvec\[text\]'$"):
                 backbones.encoder(data.schema, "bert")
             with pytest.raises(CheckpointError, match=rf"run needs .*: encoder: needs {name}: pip install 'eventvec\["):
-                runs.load(tmp_path / "run")
+                models.load(tmp_path / "run")
 
 
 def test_an_unknown_option_of_the_method_is_refused():
@@ -368,9 +368,9 @@ def test_a_run_with_a_relative_backbone_loads_from_another_folder(tmp_path: Path
     folder, data = Path(backbones.folder("bert")), problem(40, 0)
     monkeypatch.chdir(folder.parent)
     trained = TPPEmbedding(LanguageEncoder(folder.name, data.schema, text="code", lora=4, unit=1e12), "note")
-    fit(trained, data, epochs=1, batch_size=8, out=tmp_path / "run")
+    fit(data, method=trained, epochs=1, batch_size=8, out=tmp_path / "run")
     monkeypatch.chdir(tmp_path)
-    assert torch.equal(encode(runs.load("run").encoder, data.sequences), encode(trained.encoder, data.sequences))
+    assert torch.equal(encode(models.load("run").encoder, data.sequences), encode(trained.encoder, data.sequences))
 
 
 def test_a_run_stores_the_unit_that_followed_from_its_data(tmp_path: Path):
@@ -378,33 +378,33 @@ def test_a_run_stores_the_unit_that_followed_from_its_data(tmp_path: Path):
     data = replace(data, schema=replace(data.schema, gap=Numeric("gap", edges=(0.0, 60.0, 3600.0))))
     encoder = {"name": "language", "backbone": backbones.folder("bert"), "text": "code", "lora": 4}
     tables = {"method": {"name": "tpp_embedding", "description": "note"}, "encoder": encoder}
-    run = fit(tables, data, epochs=1, batch_size=8, out=tmp_path / "run")
-    loaded = runs.load(tmp_path / "run")
+    run = fit(data, method=tables, epochs=1, batch_size=8, out=tmp_path / "run")
+    loaded = models.load(tmp_path / "run")
     assert loaded.config["encoder"]["unit"] == loaded.encoder.unit == run.encoder.unit == 3600.0
     assert torch.equal(encode(loaded.encoder, data.sequences), encode(run.encoder, data.sequences))
 
 
 def test_a_run_does_not_load_with_another_backbone(tmp_path: Path):
     data = problem(40, 0)
-    fit(method(data.schema), data, epochs=1, batch_size=8, out=tmp_path / "run")
+    fit(data, method=method(data.schema), epochs=1, batch_size=8, out=tmp_path / "run")
     config = (tmp_path / "run" / "config.toml").read_text()
     other = backbones.folder("bert", seed=1)
     (tmp_path / "run" / "config.toml").write_text(config.replace(backbones.folder("bert"), other))
     with pytest.raises(CheckpointError, match="is not the one that this run was trained with"):
-        runs.load(tmp_path / "run")
+        models.load(tmp_path / "run")
 
 
 def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(tmp_path: Path):
     data, settings = problem(40, 0), {"epochs": 2, "batch_size": 8, "checkpoint_every": 3}
     whole, interrupted, resumed = (method(data.schema) for _ in range(3))
-    fit(whole, data, **settings)
+    fit(data, method=whole, **settings)
 
     def stop(record):
         if record["step"] == 5:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit(interrupted, data, **settings, out=tmp_path / "run", progress=stop)
-    result = fit(resumed, data, **settings, out=tmp_path / "run", resume=True)
+        fit(data, method=interrupted, **settings, out=tmp_path / "run", progress=stop)
+    result = fit(data, method=resumed, **settings, out=tmp_path / "run", resume=True)
     assert result.steps == 2 * (30 // 8)
     assert torch.equal(encode(resumed.encoder, data.sequences), encode(whole.encoder, data.sequences))

@@ -17,12 +17,12 @@ import torch
 import backbones
 import make
 from commands import answer
-from eventvec import runs
+from eventvec import models
 from eventvec.dataset import Dataset, text_column
 from eventvec.embedding import encode
 from eventvec.methods.retrieval import score_retrieval
 from eventvec.methods.tpp_embedding import TPPEmbedding
-from eventvec.runs import Record
+from eventvec.models import Record
 from eventvec.sequences import Sequences
 from eventvec.training import FitOptions, fit
 from eventvec.training.validation import split
@@ -64,7 +64,7 @@ def stop_at(step: int) -> Callable[[Record], None]:
 
 def test_the_epoch_with_the_best_score_is_kept_and_not_that_with_the_lowest_loss():
     data, method = problem(), collapsing(problem())
-    run = fit(method, data, **SETTINGS)
+    run = fit(data, method=method, **SETTINGS)
     losses, scores = ([record[entry] for record in run.history] for entry in ("validation", "validation_mrr"))
     best = scores.index(max(scores))
     assert losses.index(min(losses)) == 5 > best
@@ -74,7 +74,7 @@ def test_the_epoch_with_the_best_score_is_kept_and_not_that_with_the_lowest_loss
     held_out = split(method, data.sequences, FitOptions(**SETTINGS))[1]  # two batches, which are searched together
     assert mrr(method, data.sequences[held_out]) == pytest.approx(scores[best], abs=1e-6)
 
-    last = fit(collapsing(data), data, **SETTINGS, keep="last")
+    last = fit(data, method=collapsing(data), **SETTINGS, keep="last")
     assert last.kept_epoch is None
     assert [record["validation_mrr"] for record in last.history] == scores  # only the weights at the end differ
 
@@ -88,10 +88,10 @@ def test_all_domains_are_searched_together():
 
 def test_a_run_resumed_after_its_best_epoch_has_the_weights_of_an_uninterrupted_one(tmp_path: Path):
     data = problem()
-    whole = fit(collapsing(data), data, **SETTINGS)
+    whole = fit(data, method=collapsing(data), **SETTINGS)
     path = interrupted(data, tmp_path / "run", 3 * whole.kept_epoch + 3)  # in the epoch after the best one
-    resumed = fit(collapsing(data), data, **SETTINGS, out=path, resume=True)
-    assert resumed.kept_epoch == runs.load(path).kept_epoch == whole.kept_epoch < 6
+    resumed = fit(data, method=collapsing(data), **SETTINGS, out=path, resume=True)
+    assert resumed.kept_epoch == models.load(path).kept_epoch == whole.kept_epoch < 6
     assert torch.equal(encode(resumed.encoder, data.sequences), encode(whole.encoder, data.sequences))
     lines = (path / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["validation_mrr"] for line in lines] == [r["validation_mrr"] for r in whole.history]
@@ -116,7 +116,7 @@ def test_the_command_prints_the_score_of_the_epoch_whose_weights_are_kept(tmp_pa
     columns = ("--key", "id", "--time", "t", "--categorical", "code", "--static", tmp_path / "notes.parquet")
     fit_ = ("fit", "--events", tmp_path / "events.parquet", *columns, "--method", "tpp_embedding", *settings)
     summary = answer(*fit_, "--epochs", 6, "--device", "cpu", "--out", tmp_path / "run")
-    history = runs.load(tmp_path / "run").history
+    history = models.load(tmp_path / "run").history
     scores = [record["validation_mrr"] for record in history]
     assert summary["validation_mrr"] == max(scores)
     assert summary["epoch"] == 1 + scores.index(max(scores))
@@ -126,5 +126,5 @@ def interrupted(data: Dataset, path: Path, step: int, **options: Any) -> Path:
     """Return the folder of a run whose training was interrupted after a step, at its last checkpoint."""
     settings = {**SETTINGS, **options, "checkpoint_every": 1, "progress": stop_at(step)}
     with pytest.raises(KeyboardInterrupt):
-        fit(collapsing(data), data, out=path, **settings)
+        fit(data, method=collapsing(data), out=path, **settings)
     return path

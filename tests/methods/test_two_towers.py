@@ -16,7 +16,7 @@ from torch import Tensor
 import backbones
 import make
 from describing import described, problem, score, slow_loss
-from eventvec import runs
+from eventvec import models
 from eventvec.config import build_method
 from eventvec.dataset import Dataset, strings, text_column
 from eventvec.embedding import encode
@@ -25,7 +25,7 @@ from eventvec.errors import CheckpointError, ConfigError
 from eventvec.methods.tpp_embedding import TPPEmbedding
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
-from eventvec.training.loop import fit
+from eventvec.training.fitting import fit
 from eventvec.views import Counterfeits
 
 
@@ -76,7 +76,7 @@ def test_a_frozen_tower_encodes_each_description_once_in_a_training(monkeypatch:
     encoded: list[str] = []
     encode_texts = method.text_tower.encode
     monkeypatch.setattr(method.text_tower, "encode", lambda texts: (encoded.extend(texts), encode_texts(texts))[1])
-    fit(method, data, epochs=4, batch_size=8, validation=0)
+    fit(data, method=method, epochs=4, batch_size=8, validation=0)
     assert sorted(encoded) == sorted(set(strings(data.sequences.static["note"])))
 
 
@@ -85,7 +85,7 @@ def test_descriptions_retrieve_histories_that_were_held_out(lora: int | None):
     training, test = problem(512, 0), problem(64, 1)
     method = towers(test.schema, lora)
     before = score(method, test)
-    fit(method, training, epochs=15, batch_size=32, lr=0.003, validation=0)
+    fit(training, method=method, epochs=15, batch_size=32, lr=0.003, validation=0)
     assert before < 0.12  # chance is .074
     assert score(method, test) > 0.3
 
@@ -93,8 +93,10 @@ def test_descriptions_retrieve_histories_that_were_held_out(lora: int | None):
 @pytest.mark.parametrize("lora", [None, 2])
 def test_a_run_loads_with_equal_results_and_without_the_backbone(lora: int | None, tmp_path: Path):
     data = problem(40, 0)
-    run = fit(tables() if lora is None else tables(lora=lora), data, epochs=1, batch_size=8, out=tmp_path / "run")
-    loaded = runs.load(tmp_path / "run")
+    run = fit(
+        data, method=tables() if lora is None else tables(lora=lora), epochs=1, batch_size=8, out=tmp_path / "run"
+    )
+    loaded = models.load(tmp_path / "run")
     assert torch.equal(encode(loaded.encoder, data.sequences), encode(run.encoder, data.sequences))
     texts = strings(data.sequences.static["note"])
     expected = encode(run.method.text, data.sequences)
@@ -110,18 +112,18 @@ def test_a_run_loads_with_equal_results_and_without_the_backbone(lora: int | Non
 def test_a_run_does_not_load_with_another_backbone(tmp_path: Path):
     folder, data = tmp_path / "bert", problem(40, 0)
     shutil.copytree(backbones.folder("bert"), folder)
-    fit(tables(backbone=str(folder)), data, epochs=1, batch_size=8, out=tmp_path / "run")
+    fit(data, method=tables(backbone=str(folder)), epochs=1, batch_size=8, out=tmp_path / "run")
     shutil.copytree(backbones.folder("bert", seed=1), folder, dirs_exist_ok=True)
     with pytest.raises(CheckpointError, match="is not the one that this run was trained with"):
-        runs.load(tmp_path / "run")
+        models.load(tmp_path / "run")
 
 
 def test_a_run_with_a_relative_backbone_loads_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder, data = Path(backbones.folder("bert")), problem(40, 0)
     monkeypatch.chdir(folder.parent)
-    run = fit(tables(backbone=folder.name), data, epochs=1, batch_size=8, out=tmp_path / "run")
+    run = fit(data, method=tables(backbone=folder.name), epochs=1, batch_size=8, out=tmp_path / "run")
     monkeypatch.chdir(tmp_path)
-    assert torch.equal(encode(runs.load("run").encoder, data.sequences), encode(run.encoder, data.sequences))
+    assert torch.equal(encode(models.load("run").encoder, data.sequences), encode(run.encoder, data.sequences))
 
 
 @pytest.mark.parametrize("lora", [None, 2])
@@ -130,15 +132,15 @@ def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(lora: int |
     longer = text_column(pa.array([text * (1 + row % 4) for row, text in enumerate(strings(texts_of(data)))]))
     data = replace(data, sequences=replace(data.sequences, static={**data.sequences.static, "note": longer}))
     whole, interrupted, resumed = (towers(data.schema, lora) for _ in range(3))
-    fit(whole, data, **settings)
+    fit(data, method=whole, **settings)
 
     def stop(record):
         if record["step"] == 5:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit(interrupted, data, **settings, out=tmp_path / "run", progress=stop)
-    fit(resumed, data, **settings, out=tmp_path / "run", resume=True)
+        fit(data, method=interrupted, **settings, out=tmp_path / "run", progress=stop)
+    fit(data, method=resumed, **settings, out=tmp_path / "run", resume=True)
     assert torch.equal(encode(resumed.encoder, data.sequences), encode(whole.encoder, data.sequences))
     assert torch.equal(encode(resumed.text, data.sequences), encode(whole.text, data.sequences))
 
@@ -148,7 +150,7 @@ def test_a_training_adds_to_what_a_search_has_encoded():
     method = towers(data.schema)
     encode(method.text, data.sequences[:33])  # in two steps, so that the table of vectors has spare rows
     encode(method.text, data.sequences[:34])
-    fit(method, problem(40, 1), epochs=1, batch_size=8, validation=0)
+    fit(problem(40, 1), method=method, epochs=1, batch_size=8, validation=0)
     assert len(method.text_tower.places) > 34
 
 

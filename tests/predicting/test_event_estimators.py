@@ -21,7 +21,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
 
 import eventvec as ev
-from eventvec.blocks import families
+from eventvec.blocks import untrained
 from eventvec.errors import CheckpointError, ConfigError, DataError
 
 N, EVENTS, START = 120, 6, datetime(2024, 1, 1)
@@ -32,12 +32,12 @@ OPTIONS: dict[str, Any] = {"categorical": ["what"], "numeric": ["paid"], "progre
 @pytest.fixture(autouse=True, scope="module")
 def hand_crafted_features_alone() -> Iterator[None]:
     """The other families of events have tests of their own; without them these tests take a third of the time."""
-    every = dict(families.FAMILIES)
+    every = dict(untrained.BLOCKS)
     for name in ("codes", "convolutions"):
-        del families.FAMILIES[name]
+        del untrained.BLOCKS[name]
     yield
-    families.FAMILIES.clear()
-    families.FAMILIES.update(every)  # in their order
+    untrained.BLOCKS.clear()
+    untrained.BLOCKS.update(every)  # in their order
 
 
 def labels(n: int = N) -> pl.DataFrame:
@@ -96,12 +96,12 @@ def with_everything() -> ev.EventClassifier:
 
 def models_of(model: Any) -> list[Any]:
     """Return everything that was learned, bit for bit."""
-    stack = model.predictor_.stack
+    stack = model.model_.stack
     learned = [
         each.booster.model_to_string() if hasattr(each, "booster") else (each.mean.tobytes(), each.weights.tobytes())
         for each in stack.models.values()
     ]
-    return [model.predictor_.schema, stack.weights, np.asarray(stack.offset).tobytes(), learned]
+    return [model.model_.schema, stack.weights, np.asarray(stack.offset).tobytes(), learned]
 
 
 @pytest.mark.parametrize("inclusive", [False, True])
@@ -187,7 +187,7 @@ def test_numbers_are_predicted_by_the_regressor(tmp_path: Path) -> None:
 
 
 def test_every_family_is_read(with_everything: ev.EventClassifier) -> None:
-    assert set(with_everything.predictor_.families) == {"handcrafted", "static", "earlier_labels", "mine"}
+    assert set(with_everything.model_.blocks) == {"handcrafted", "static", "earlier_labels", "mine"}
     assert "'churn' is predicted with AUROC" in str(with_everything)
     tables = with_everything.explain().tables
     sets = {row["features"]: row["families"] for row in tables["sets"]}
@@ -239,18 +239,18 @@ def test_a_damaged_or_foreign_folder_is_refused_in_one_sentence(fitted: ev.Event
         with pytest.raises(CheckpointError):
             ev.EventClassifier.load(tmp_path / "model")
         path.write_bytes(content)
-    info = json.loads((tmp_path / "model" / "run.json").read_text())
+    info = json.loads((tmp_path / "model" / "model.json").read_text())
     changes: list[tuple[dict[str, Any], str]] = [
         ({"format": 9}, "has format 9; this eventvec reads up to 1: upgrade eventvec"),
         ({"kind": "run"}, "holds no predictor"),
         ({"offset": [1.0, 2.0]}, "offset has another number of classes"),
-        ({"scores": {"by_entity": [0.5]}}, "run.json is damaged"),
+        ({"scores": {"by_entity": [0.5]}}, "model.json is damaged"),
         ({"sets": {name: ["absent"] for name in info["sets"]}}, "names a family that is not listed"),
         ({"files": {}}, "files lack"),
-        ({"label": 3}, "run.json is damaged"),
+        ({"label": 3}, "model.json is damaged"),
     ]
     for change, message in changes:
-        (tmp_path / "model" / "run.json").write_text(json.dumps({**info, **change}))
+        (tmp_path / "model" / "model.json").write_text(json.dumps({**info, **change}))
         with pytest.raises(CheckpointError, match=message):
             ev.EventClassifier.load(tmp_path / "model")
 
@@ -303,7 +303,7 @@ def test_a_budget_that_is_used_up_leaves_the_first_model_on_fewer_rows(monkeypat
     monkeypatch.setattr(time, "monotonic", lambda: next(ticks))
     mine = {"mine": people().select("card", level="age")}
     model = classifier(budget=1.0).fit(events(), labels(), "churn", features=mine)
-    assert list(model.predictor_.stack.models) == [("hand-crafted", "trees")]
+    assert list(model.model_.stack.models) == [("hand-crafted", "trees")]
     (left_out,) = (note for note in model.notes_ if note.startswith("The budget left out"))
     assert all(each in left_out for each in ("mine", "linear on hand-crafted"))
     assert "budget=None (--time-budget)" in left_out
@@ -350,9 +350,9 @@ def test_numbers_may_be_judged_by_absolute_errors(tmp_path: Path) -> None:
 
 
 def test_a_family_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(families.FAMILIES, "counts", lambda schema: ev.encoders.Aggregates(schema))
+    monkeypatch.setitem(untrained.BLOCKS, "counts", lambda schema: ev.encoders.Aggregates(schema))
     monkeypatch.setitem(
-        families.FAMILIES, "timing", lambda schema: ev.encoders.Compressed(ev.encoders.RunningHandcrafted(schema), 4)
+        untrained.BLOCKS, "timing", lambda schema: ev.encoders.Compressed(ev.encoders.RunningHandcrafted(schema), 4)
     )
     model = classifier().fit(events(), labels(), "churn")
     sets = {row["features"]: row["families"] for row in model.explain().tables["sets"]}
@@ -364,16 +364,16 @@ def test_a_family_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 def test_the_vectors_of_a_run_are_a_family(tmp_path: Path) -> None:
     data = ev.read(events("nothing"), key="card", time="at", categorical=["what"], numeric=["paid"])
-    run = ev.fit("coles", data, epochs=1, dim=4, beside=[])
+    run = ev.fit(data, method="coles", epochs=1, dim=4, beside=[])
     model = classifier(vector=run).fit(events("nothing"), labels(), "churn")
-    assert "vector" in model.predictor_.families
+    assert "vector" in model.model_.blocks
     model.save(tmp_path / "model")
     again = ev.EventClassifier.load(tmp_path / "model")
     assert again.predict_proba(events("nothing"), labels()).equals(model.predict_proba(events("nothing"), labels()))
     tuned = ev.fine_tune(run, data, labels(), "churn", epochs=1)
     with pytest.raises(ConfigError, match="has learned the label 'churn'"):
         classifier(vector=tuned).fit(events("nothing"), labels(), "churn")
-    with pytest.raises(ConfigError, match="vector must be a Run, got str"):
+    with pytest.raises(ConfigError, match="vector must be a Model, got str"):
         classifier(vector="run").fit(events("nothing"), labels(), "churn")
 
 
@@ -413,7 +413,7 @@ def test_tables_that_the_model_reads_are_needed_again(tmp_path: Path) -> None:
     static = pl.DataFrame({"card": range(N), "risk": np.where(np.arange(N) % 9 == 0, np.nan, risk)})
     mine = pl.DataFrame({"card": range(N), "level": np.where(np.arange(N) % 7 == 0, np.nan, level)})
     model = classifier().fit(events(), labels(), "churn", static=static, features={"mine": mine})
-    assert set(model.predictor_.families) >= {"static", "mine"}
+    assert set(model.model_.blocks) >= {"static", "mine"}
     tables: dict[str, Any] = {"static": static, "features": {"mine": mine}}
     expected = model.predict_proba(events(), labels(), **tables)
     model.save(tmp_path / "model")

@@ -15,6 +15,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 import eventvec as ev
+import updates
 from eventvec.predicting import event_surprise
 
 # The table
@@ -36,9 +37,9 @@ def purchases(seed: int = 0, cards: int = 12) -> pl.DataFrame:
 
 
 @cache
-def trained() -> ev.Run:
+def trained() -> ev.Model:
     data = ev.read(purchases(cards=40), key="card", time="when", categorical=["shop"], numeric=["paid"])
-    return ev.fit({"method": {"name": "next_event"}, "encoder": {"dim": 8}}, data, epochs=2)
+    return ev.fit(data, method={"method": {"name": "next_event"}, "encoder": {"dim": 8}}, epochs=2)
 
 
 def table(events: Any, **options: Any) -> pl.DataFrame:
@@ -128,10 +129,10 @@ def test_an_entity_without_events_before_its_time_has_no_rows() -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     run: Any = "run"
-    with pytest.raises(ev.ConfigError, match="the run must be a Run, got str"):
+    with pytest.raises(ev.ConfigError, match="the run must be a Model, got str"):
         ev.surprise(run, purchases())
     data = ev.read(purchases(), key="card", time="when", categorical=["shop"], numeric=["paid"])
-    other = ev.fit("ocp", data, epochs=1)
+    other = ev.fit(data, method="ocp", epochs=1)
     with pytest.raises(ev.ConfigError, match="the method Order gives no surprise of events; fit a run with the method"):
         ev.surprise(other, purchases())
     with pytest.raises(ev.ConfigError, match=r"the key is called 'surprise_gap', .*; give it another name: key_as="):
@@ -139,7 +140,7 @@ def test_what_does_not_fit_is_refused() -> None:
     renamed = purchases().rename({"when": "surprise_paid"})
     by_name = ev.read(renamed, key="card", time="surprise_paid", categorical=["shop"], numeric=["paid"])
     with pytest.raises(ev.ConfigError, match="the time column is called 'surprise_paid', like a column of"):
-        ev.surprise(ev.fit("next_event", by_name, epochs=1), renamed)
+        ev.surprise(ev.fit(by_name, method="next_event", epochs=1), renamed)
 
 
 def test_weights_that_are_not_numbers_are_refused() -> None:
@@ -165,15 +166,15 @@ def flights(seed: int, aircraft: int, held_out: int) -> tuple[pl.DataFrame, pl.D
     return train, test.sort("tailnum", "time", maintain_order=True)
 
 
-def learn(events: pl.DataFrame, seed: int, epochs: int) -> tuple[ev.Run, ev.Run]:
+def learn(events: pl.DataFrame, seed: int, epochs: int) -> tuple[ev.Model, ev.Model]:
     """Return a trained run, and its twin with the weights from before training."""
     data = ev.read(events, key="tailnum", time="time", categorical=CODES, numeric=NUMBERS)
     tables = {"method": {"name": "next_event"}, "encoder": {"dim": 64}, "fit": {"batch_size": 32, "lr": 0.01}}
-    run = ev.fit(tables, data, epochs=epochs, seed=seed)
+    run = ev.fit(data, method=tables, epochs=epochs, seed=seed)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         untrained = ev.build_method(run.config, run.schema).eval()
-    return run, replace(run, method=untrained)
+    return run, updates.with_method(run, untrained)
 
 
 def replaced(events: pl.DataFrame, odd: np.ndarray, columns: tuple[str, ...], seed: int) -> pl.DataFrame:
@@ -193,7 +194,7 @@ def delayed(events: pl.DataFrame, odd: np.ndarray, seed: int) -> pl.DataFrame:
     return events.with_columns(moved).with_columns(time=pl.col("time") + shift).drop("moved")
 
 
-def areas(run: ev.Run, events: pl.DataFrame, seed: int) -> dict[str, tuple[float, float]]:
+def areas(run: ev.Model, events: pl.DataFrame, seed: int) -> dict[str, tuple[float, float]]:
     """Return the area under the ROC curve of odd events among untouched ones, for each field in turn.
 
     The first is that of the surprise of the field, the second that of the surprise of the event. A twentieth of the

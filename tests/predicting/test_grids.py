@@ -42,18 +42,18 @@ def read(log: bool = False, **options: Any) -> ev.Dataset:
     return ev.read(looks(), **roles, fitting=ev.Fitting(log=log), **options)
 
 
-def fitted(name: str, data: ev.Dataset) -> ev.Run:
+def fitted(name: str, data: ev.Dataset) -> ev.Model:
     events = {"covariates": ["time", "parameter"], "observations": ["value"]}
     encoder = {"name": ENCODERS[name], "events": events} | ({} if name == "metacde" else {"dim": 8})
-    return ev.fit({"method": {"name": name}, "encoder": encoder}, data, epochs=1)
+    return ev.fit(data, method={"method": {"name": name}, "encoder": encoder}, epochs=1)
 
 
 @cache
-def trained(name: str) -> ev.Run:
+def trained(name: str) -> ev.Model:
     return fitted(name, read())
 
 
-def alone(run: ev.Run, data: ev.Dataset, row: int, when: int, parameter: str) -> torch.Tensor:
+def alone(run: ev.Model, data: ev.Dataset, row: int, when: int, parameter: str) -> torch.Tensor:
     """Return the output of the predictor for one entity at one place."""
     code = 2 + run.schema.categorical[0].values.index(parameter)
     columns = {"time": torch.tensor([when]), "parameter": torch.tensor([code])}
@@ -117,7 +117,7 @@ def test_a_label_of_an_entity_with_a_missing_value_is_null():
     data = ev.read(events, **roles, static=people, static_columns={"kind": "categorical"})
     points = {"name": "pairs", "covariates": ["time", "parameter"], "observations": ["value"]}
     encoder = {"name": "set", "dim": 8, "events": points}
-    run = ev.fit({"method": {"name": "supervised", "label": "kind"}, "encoder": encoder}, data, epochs=1)
+    run = ev.fit(data, method={"method": {"name": "supervised", "label": "kind"}, "encoder": encoder}, epochs=1)
     table = ev.predict(run, events)
     assert [row["id"] for row in table.to_pylist() if row["prediction"] is None] == ["p002"]
     assert [row["id"] for row in table.to_pylist() if row["p_a"] is None] == ["p002"]
@@ -144,7 +144,7 @@ def test_the_moments_of_a_logarithmic_column_equal_integrals(mean, deviation):
 
 def test_a_process_is_predicted_at_its_columns():
     data = draw(sinusoids(20), Sinusoids(count=1, length=8), seed=1)
-    run = ev.fit(CNP(SetEncoder(PointEncoder(), dim=8, layers=0)), data, epochs=1)
+    run = ev.fit(data, method=CNP(SetEncoder(PointEncoder(), dim=8, layers=0)), epochs=1)
     table = ev.predict(run, data, at=pl.DataFrame({"x": [-1.0, 0.0, 2.5]}))
     assert table.column_names == ["function", "x", "y_mean", "y_std"]
     assert len(table) == 60
@@ -192,7 +192,7 @@ def test_what_cannot_be_predicted_is_refused():
         ConfigError, match=r"the method CNP predicts at places; .* the covariates 'when', 'parameter': at= \(--at\)"
     ):
         ev.predict(run, looks())
-    coles = ev.fit({"method": {"name": "ocp"}, "encoder": {"dim": 4}}, read(), epochs=1)
+    coles = ev.fit(read(), method={"method": {"name": "ocp"}, "encoder": {"dim": 4}}, epochs=1)
     with pytest.raises(ConfigError, match="the method Order does not predict at places; leave out at="):
         ev.predict(coles, looks(), at=PLACES)
     data = run.read(looks())
@@ -216,7 +216,7 @@ def test_names_that_the_predictions_have_already_are_refused():
     roles = {"key": "id", "time": "when", "categorical": ["value_mean"], "numeric": ["value"]}
     events = {"covariates": ["time", "value_mean"], "observations": ["value"]}
     data = ev.read(frame, **roles)
-    run = ev.fit({"method": {"name": "cnp"}, "encoder": {"dim": 8, "events": events}}, data, epochs=1)
+    run = ev.fit(data, method={"method": {"name": "cnp"}, "encoder": {"dim": 8, "events": events}}, epochs=1)
     places = PLACES.rename({"parameter": "value_mean"})
     with pytest.raises(ConfigError, match="the covariate 'value_mean' is called like a column of the predictions"):
         ev.predict(run, frame, at=places)

@@ -45,14 +45,14 @@ def frames(seed: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> ev.Run:
+def base(tmp_path_factory: pytest.TempPathFactory) -> ev.Model:
     """Return a run without labels."""
     data = ev.read(frames()[0], key="id", time="t", categorical=["code"])
-    return ev.fit("ocp", data, epochs=1, out=tmp_path_factory.mktemp("runs") / "base")
+    return ev.fit(data, method="ocp", epochs=1, out=tmp_path_factory.mktemp("runs") / "base")
 
 
 @pytest.fixture(scope="module")
-def tuned(base: ev.Run, tmp_path_factory: pytest.TempPathFactory) -> ev.Run:
+def tuned(base: ev.Model, tmp_path_factory: pytest.TempPathFactory) -> ev.Model:
     """Return a run that learned churn from events and static columns."""
     events, people = frames()
     out = tmp_path_factory.mktemp("runs") / "tuned"
@@ -60,7 +60,7 @@ def tuned(base: ev.Run, tmp_path_factory: pytest.TempPathFactory) -> ev.Run:
     return ev.load(out)
 
 
-def test_static_columns_are_read_beside_events(base: ev.Run, tuned: ev.Run) -> None:
+def test_static_columns_are_read_beside_events(base: ev.Model, tuned: ev.Model) -> None:
     events, people = frames(seed=1)
     known = pl.DataFrame(ev.predict(tuned, events, static=people)).join(people, on="id").drop_nulls("segment")
     assert (known["prediction"] == known["churn"]).mean() > 0.97
@@ -71,7 +71,7 @@ def test_static_columns_are_read_beside_events(base: ev.Run, tuned: ev.Run) -> N
     assert in_other_rows.equals(ev.predict(tuned, events, static=people))
 
 
-def test_an_absent_row_and_a_missing_value_are_inputs_too(tuned: ev.Run) -> None:
+def test_an_absent_row_and_a_missing_value_are_inputs_too(tuned: ev.Model) -> None:
     events, people = frames(seed=1)
     nulls = people.with_columns(pl.lit(None, pl.String).alias("segment"), pl.lit(None, pl.Float64).alias("age"))
     missing = pl.DataFrame(ev.predict(tuned, events, static=nulls))
@@ -81,7 +81,7 @@ def test_an_absent_row_and_a_missing_value_are_inputs_too(tuned: ev.Run) -> None
     assert pl.DataFrame(unknown)["p_yes"].is_finite().all()
 
 
-def test_each_time_of_an_entity_is_predicted_with_its_static_columns(tuned: ev.Run) -> None:
+def test_each_time_of_an_entity_is_predicted_with_its_static_columns(tuned: ev.Model) -> None:
     events, people = frames(seed=1)
     times = pl.DataFrame({"id": [5, 7, 5, 9, 7], "when": [3, 2, 5, 4, 6]})
     cuts: dict[str, Any] = {"cutoffs": times, "cutoff_column": "when"}
@@ -93,7 +93,7 @@ def test_each_time_of_an_entity_is_predicted_with_its_static_columns(tuned: ev.R
         assert alone["p_yes"].item() == pytest.approx(expected, rel=1e-5)
 
 
-def test_a_run_with_inputs_is_not_used_without_them(tuned: ev.Run, base: ev.Run) -> None:
+def test_a_run_with_inputs_is_not_used_without_them(tuned: ev.Model, base: ev.Model) -> None:
     events, people = frames(seed=1)
     with pytest.raises(
         ev.DataError, match=r"from the events and the static columns 'segment', 'age', and the data have"
@@ -110,7 +110,7 @@ def test_a_run_with_inputs_is_not_used_without_them(tuned: ev.Run, base: ev.Run)
     assert len(tuned.embed(events)) == ENTITIES  # the embedding is of the events alone
 
 
-def test_a_run_records_its_inputs_and_keeps_the_schema_of_these_columns_only(tuned: ev.Run) -> None:
+def test_a_run_records_its_inputs_and_keeps_the_schema_of_these_columns_only(tuned: ev.Model) -> None:
     assert {field.name for field in tuned.schema.static} == {"churn", "segment", "age"}
     assert (tuned.info["labels"], tuned.info["inputs"]) == (["churn", "segment", "age"], ["segment", "age"])
     assert tuned.path is not None
@@ -121,7 +121,7 @@ def test_a_run_records_its_inputs_and_keeps_the_schema_of_these_columns_only(tun
     assert any("was trained on the static columns 'churn', 'segment', 'age' too" in note for note in result.notes)
 
 
-def test_inputs_of_the_data_are_used_before_those_of_the_table_of_labels(base: ev.Run) -> None:
+def test_inputs_of_the_data_are_used_before_those_of_the_table_of_labels(base: ev.Model) -> None:
     events, people = frames()
     data = ev.tables.attach(base.read(events), people[["id", "segment"]])
     run = ev.fine_tune(base, data, people[["id", "churn", "age"]], "churn", static_inputs=["segment", "age"], epochs=1)
@@ -132,7 +132,7 @@ def test_inputs_of_the_data_are_used_before_those_of_the_table_of_labels(base: e
         ev.fine_tune(base, events, people, "churn", static_inputs=["churn"], epochs=1)
 
 
-def test_a_killed_run_with_inputs_weights_and_a_temperature_is_resumed(base: ev.Run, tmp_path: Path) -> None:
+def test_a_killed_run_with_inputs_weights_and_a_temperature_is_resumed(base: ev.Model, tmp_path: Path) -> None:
     events, people = frames()
     options: dict[str, Any] = {
         "static_inputs": ["age"], "class_weights": "balanced", "weight": "weight", "epochs": 8, "batch_size": 32,

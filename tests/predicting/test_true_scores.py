@@ -96,11 +96,11 @@ def test_the_verdict_says_that_all_labels_lie_after_the_last_event() -> None:
     assert not any("No event lies" in line for line in model.explain().verdict)
 
 
-def run(label: pl.Series) -> ev.Run:
+def run(label: pl.Series) -> ev.Model:
     """Return a run that has learned a label."""
     data = ev.read(events(), key="card", time="at", categorical=["what"])
     table = pl.DataFrame({"card": range(N), "churn": label})
-    return ev.fine_tune(ev.fit("coles", data, epochs=1, dim=4, beside=[]), data, table, "churn", epochs=1)
+    return ev.fine_tune(ev.fit(data, method="coles", epochs=1, dim=4, beside=[]), data, table, "churn", epochs=1)
 
 
 def test_a_run_that_has_learned_the_label_is_refused_under_any_name(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_run_that_has_learned_labels_at_several_times_is_refused() -> None:
     panel = pl.DataFrame({"card": np.repeat(np.arange(N), 2), "due": at * N})
     panel = panel.with_columns(churn=pl.Series(np.random.default_rng(4).permutation(2 * N) % 2))
     data = ev.read(events(), key="card", time="at", categorical=["what"])
-    start = ev.fit("coles", data, epochs=1, dim=4, beside=[])
+    start = ev.fit(data, method="coles", epochs=1, dim=4, beside=[])
     learned = ev.fine_tune(start, data, panel, "churn", epochs=1)
     with pytest.raises(ev.ConfigError, match="has learned the label 'churn', of which 'left' is a copy"):
         ev.EventClassifier(**{**MODEL, "vector": learned}).fit(events(), panel.rename({"churn": "left"}), "left")

@@ -88,7 +88,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     purchases(customers, 12).write_parquet(path / "events.parquet")
     customer_labels(customers).write_parquet(path / "people.parquet")
     data = ev.read(path / "events.parquet", key="customer", time="when")
-    run = ev.fit({"encoder": {"dim": 8}}, data, epochs=2, out=path / "run")
+    run = ev.fit(data, method={"encoder": {"dim": 8}}, epochs=2, out=path / "run")
     ev.write(path / "z.parquet", run.embed(data))
     labels = (path / "people.parquet", "--label", "likes", "--models", "knn", "--fractions", "1,0.5")
     answer("evaluate", path / "z.parquet", *labels, "--events", path / "events.parquet", "-o", path / "evaluation.html")

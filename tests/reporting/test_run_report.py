@@ -36,7 +36,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     purchases(CUSTOMERS, 12).write_parquet(path / "events.parquet")
     customer_labels(CUSTOMERS).write_parquet(path / "people.parquet")
     data = ev.read(path / "events.parquet", key="customer", time="when")
-    run = ev.fit({"encoder": {"dim": 8}}, data, epochs=1, out=path / "run")
+    run = ev.fit(data, method={"encoder": {"dim": 8}}, epochs=1, out=path / "run")
     ev.write(path / "z.parquet", run.embed(data))
     return path
 
@@ -139,7 +139,7 @@ def test_few_embeddings_have_no_map(files: Path) -> None:
     ("arguments", "message"),
     [
         ({}, "there is nothing to report; give a run"),
-        ({"run": "folder"}, r"the run must be a Run, got str; load it first: run = ev.load\(path\)"),
+        ({"run": "folder"}, r"the run must be a Model, got str; load it first: run = ev.load\(path\)"),
         ({"embeddings": "z.parquet"}, "embeddings must be Embeddings, got str"),
         ({"evaluations": ["x"]}, "evaluations must be results of evaluate, got 'x'"),
         ({"evaluations": influence()}, "evaluations must be results of evaluate"),

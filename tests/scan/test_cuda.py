@@ -73,7 +73,7 @@ def test_methods_train_on_a_gpu_and_embed_as_on_the_cpu(name: str) -> None:
     method, batch = CASES[name]()
     method = method.to("cuda")
     data = ev.Dataset(pa.array(range(len(batch))), batch, make.schema())
-    result = ev.fit(method, data, epochs=3, batch_size=2)
+    result = ev.fit(data, method=method, epochs=3, batch_size=2)
     assert result.steps >= 3
     z = ev.encode(method.encoder, data.sequences)
     assert torch.allclose(z, ev.encode(method.encoder.cpu(), data.sequences), atol=1e-4)
@@ -86,10 +86,10 @@ def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path) -> None:
 
     data, settings = make.dataset([40] * 32), {"epochs": 4, "batch_size": 8, "checkpoint_every": 2}
     uninterrupted, resumed = method(), method()
-    ev.fit(uninterrupted, data, **settings)  # type: ignore[arg-type]
+    ev.fit(data, method=uninterrupted, **settings)  # type: ignore[arg-type]
     with pytest.raises(Killed):
-        ev.fit(method(), data, out=tmp_path / "run", progress=kill, **settings)  # type: ignore[arg-type]
-    ev.fit(resumed, data, out=tmp_path / "run", resume=True, **settings)  # type: ignore[arg-type]
+        ev.fit(data, method=method(), out=tmp_path / "run", progress=kill, **settings)  # type: ignore[arg-type]
+    ev.fit(data, method=resumed, out=tmp_path / "run", resume=True, **settings)  # type: ignore[arg-type]
     for expected, actual in zip(uninterrupted.parameters(), resumed.parameters(), strict=True):
         assert torch.allclose(actual, expected, atol=1e-6)
 
@@ -128,13 +128,13 @@ def test_a_gpu_keeps_the_precision_of_a_run_that_a_cpu_began_and_refuses_its_che
     for every in (100, 1):
         settings |= {"out": tmp_path / f"{every}", "checkpoint_every": every}
         with pytest.raises(Killed):
-            ev.fit(config, data, device="cpu", progress=kill, **settings)  # type: ignore[arg-type]
+            ev.fit(data, method=config, device="cpu", progress=kill, **settings)  # type: ignore[arg-type]
         if every == 100:
-            run = ev.fit(config, data, device="cuda", resume=True, **settings)  # type: ignore[arg-type]
+            run = ev.fit(data, method=config, device="cuda", resume=True, **settings)  # type: ignore[arg-type]
             assert (run.config["fit"]["precision"], run.stopped) == (precision, "epochs")
             continue
         with pytest.raises(ev.CheckpointError, match=r"written on a device that is no GPU, .* resume with device cpu"):
-            ev.fit(config, data, device="cuda", resume=True, **settings)  # type: ignore[arg-type]
+            ev.fit(data, method=config, device="cuda", resume=True, **settings)  # type: ignore[arg-type]
 
 
 def test_bfloat16_and_views_on_the_device() -> None:
@@ -143,8 +143,9 @@ def test_bfloat16_and_views_on_the_device() -> None:
     views, source = ev.views.RandomSlices(shortest=5, longest=20)(data.sequences, rng)
     assert views.device.type == source.device.type == "cuda"
     result = ev.fit(
-        ev.methods.CoLES(make.encoder("gru", dim=16), ev.views.RandomSlices(shortest=5, longest=20)).to("cuda"),
-        data, epochs=2, batch_size=8, precision="bfloat16",
+        data,
+        method=ev.methods.CoLES(make.encoder("gru", dim=16), ev.views.RandomSlices(shortest=5, longest=20)).to("cuda"),
+        epochs=2, batch_size=8, precision="bfloat16",
     )  # fmt: skip
     assert result.history[-1]["loss"] > 0
 

@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     events = purchases([f"c{i:02}" for i in range(40)], 20)
     events.write_parquet(path / "events.parquet")
     data = ev.read(path / "events.parquet", key="customer", time="when")
-    run = ev.fit("coles", data, epochs=1, beside=[], out=path / "run")
+    run = ev.fit(data, method="coles", epochs=1, beside=[], out=path / "run")
     ev.write(path / "z.parquet", run.embed(data))
     return path
 
@@ -50,7 +50,7 @@ def test_a_key_a_history_and_a_table_of_keys(folder: Path) -> None:
 def test_a_text_finds_the_history_that_it_describes() -> None:
     data = describing.problem(60, seed=0)
     method = TPPEmbedding(backbones.encoder(data.schema), "note")
-    run = ev.fit(method, data, epochs=1, validation=0)
+    run = ev.fit(data, method=method, epochs=1, validation=0)
     z = run.embed(data)
     hits = ev.search(z, text="v1 v2 v3", run=run, count=60).frame()
     query = run.embed_texts(["v1 v2 v3"], normalize=True)[0]
@@ -60,7 +60,7 @@ def test_a_text_finds_the_history_that_it_describes() -> None:
 
 def test_searches_that_make_no_sense_are_refused(folder: Path) -> None:
     run, z = ev.load(folder / "run"), ev.read_embeddings(folder / "z.parquet")
-    other = ev.fit("ocp", ev.read(folder / "events.parquet", key="customer", time="when"), epochs=1)
+    other = ev.fit(ev.read(folder / "events.parquet", key="customer", time="when"), method="ocp", epochs=1)
     cases: list[tuple[type[Exception], str, dict[str, Any]]] = [
         (ev.ConfigError, r"give one of key=, history= and text= .*, got none", {}),
         (ev.ConfigError, "got key and text", {"key": "c01", "text": "tea"}),

@@ -287,7 +287,7 @@ def test_the_command_line(tmp_path: Path, events: pl.DataFrame) -> None:
     assert all("green tea" in hit["sentences"] for hit in found["hits"])
     answer(*read, "--save", index, "--backbone", backbones.folder("bert"))  # a small model, which each command loads
 
-    run = ev.fit("coles", data, epochs=1, beside=[], out=tmp_path / "run")
+    run = ev.fit(data, method="coles", epochs=1, beside=[], out=tmp_path / "run")
     ev.write(tmp_path / "z.parquet", run.embed(data))
     by_events = answer("search", tmp_path / "z.parquet", "--text", "mostly tea", "--events", path, "--count", 2)
     assert [*by_events["hits"][0]] == ["customer", "similarity", "sentences", "history"]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import eventvec as ev
-from eventvec.runs.run_files import read_tensors, write_tensors
+from eventvec.models.model_files import read_tensors, write_tensors
 from eventvec.searching import inverted, vector_index
 
 

@@ -41,8 +41,10 @@ def drawn(count: int, seed: int = 0) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def fitted(events: pl.DataFrame, out: Path | None = None, **options: Any) -> ev.Run:
-    return ev.fit("coles", ev.read(events, key="card", time="when", numeric=["amount"]), epochs=1, out=out, **options)
+def fitted(events: pl.DataFrame, out: Path | None = None, **options: Any) -> ev.Model:
+    return ev.fit(
+        ev.read(events, key="card", time="when", numeric=["amount"]), method="coles", epochs=1, out=out, **options
+    )
 
 
 def test_vectors_in_redis_are_those_of_all_events_however_the_program_is_killed(tmp_path: Path) -> None:

@@ -312,7 +312,7 @@ def test_what_cannot_be_served_is_refused_at_the_start(tmp_path: Path, server: S
     with pytest.raises(ev.ConfigError, match="SetEncoder cannot continue"):
         serve(updates.untrained("set"), tmp_path / "state.db")
     joined = ev.encoders.Joined({"learned": make.encoder("gru"), "convolutions": make.encoder("tcn")})
-    run = ev.Run(updates.Method(joined), make.schema(), {}, {"id": "3f2a", "labels": [], "holdouts": []})
+    run = updates.with_method(updates.untrained(), updates.Method(joined))
     with pytest.raises(ev.ConfigError, match=r"^convolutions cannot continue"):
         serve(run, tmp_path / "state.db")
     with pytest.raises(ev.ConfigError, match=f"port {server.port} cannot be used"):
@@ -328,8 +328,8 @@ def test_what_cannot_be_served_is_refused_at_the_start(tmp_path: Path, server: S
 def test_the_command_serves_predictions_until_sigterm(tmp_path: Path) -> None:
     data = ev.attach(fits.dataset(), fits.labels())
     run = ev.fit(
-        {"method": {"name": "supervised", "label": "churn"}, "encoder": {"dim": 8}},
         data,
+        method={"method": {"name": "supervised", "label": "churn"}, "encoder": {"dim": 8}},
         epochs=1,
         out=tmp_path / "run",
     )

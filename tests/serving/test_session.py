@@ -8,6 +8,7 @@ import shutil
 import signal
 import sqlite3
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def without_times(text: str) -> str:
     return re.sub(r"at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "at …", text)
 
 
-def slow(run: ev.Run, events: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+def slow(run: ev.Model, events: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
     """Return each entity's embedding, read at once."""
     table = pl.DataFrame(events, schema_overrides={"at": pl.Datetime("us"), "code": pl.String, "amount": pl.Float32})
     return {str(key): vector for key, vector in whole(run, table).items()}
@@ -252,7 +253,7 @@ def test_a_session_predicts_what_predict_does(tmp_path: Path) -> None:
         events, key="id", time="at", static=people, static_columns={"churn": "categorical", "age": "numeric"}
     )
     config = {"method": {"name": "supervised", "label": ["churn", "age"]}, "encoder": {"name": "gru", "dim": 8}}
-    run = ev.fit(config, data, epochs=2)
+    run = ev.fit(data, method=config, epochs=2)
     expected = ev.predict(run, events).to_pylist()
     with ev.open_state(run, tmp_path / "state") as session:
         session.push(dicts(events))
@@ -274,7 +275,7 @@ def test_columns_that_are_read_by_tables_are_those_of_update(tmp_path: Path) -> 
     ]
     options = {"key": "id", "time": "day", "known_at": "seen", "summed": ["tags"], "fitting": ev.Fitting(min_count=1)}
     data = ev.read(pl.DataFrame(rows), **options)
-    run = ev.fit("coles", data, epochs=1, beside=[], encoder={"name": "gru", "dim": 4})
+    run = ev.fit(data, method="coles", epochs=1, beside=[], encoder={"name": "gru", "dim": 4})
     with ev.open_state(run, tmp_path / "state") as session:
         for start in range(0, 90, 6):
             pushed = session.push(rows[start : start + 6])
@@ -318,7 +319,7 @@ def test_what_cannot_be_used_is_refused_and_changes_nothing(tmp_path: Path) -> N
         with pytest.raises(DataError, match="does not have 1 of 2 keys"):
             session.vectors([1, 2])
         assert content(tmp_path / "state") == before
-    other = ev.Run(run.method, run.schema, {}, {**run.info, "id": "other"})
+    other = replace(run, info={**run.info, "id": "other"})
     with pytest.raises(CheckpointError, match="must hold states of run other"):
         ev.open_state(other, tmp_path / "state")
     with pytest.raises(ConfigError, match="cannot continue exactly"):

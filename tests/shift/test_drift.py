@@ -30,10 +30,10 @@ def names(result: ev.Answer) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def run() -> ev.Run:
+def run() -> ev.Model:
     table = drawn(99, entities=100)[0]
     data = ev.read(table, **COLUMNS)
-    return ev.fit({"method": {"name": "coles"}, "encoder": {"dim": 8}}, data, epochs=1, beside=["timing"])
+    return ev.fit(data, method={"method": {"name": "coles"}, "encoder": {"dim": 8}}, epochs=1, beside=["timing"])
 
 
 @pytest.mark.parametrize("same", DESIGNS.values(), ids=str)
@@ -51,7 +51,7 @@ def test_tests_that_take_events_as_independent_raise_many_alarms() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("same", DESIGNS.values(), ids=str)
-def test_the_rate_of_false_alarms_is_at_most_the_level(same: float, run: ev.Run) -> None:
+def test_the_rate_of_false_alarms_is_at_most_the_level(same: float, run: ev.Model) -> None:
     alarms = sum(bool(found(*drawn(seed, same, entities=150), seed, run)) for seed in range(500))
     assert stats.binomtest(alarms, 500, 0.05, alternative="greater").pvalue > 0.01
 
@@ -98,7 +98,7 @@ def test_the_same_entities_are_compared_with_themselves() -> None:
     assert "paid" not in names(ev.drift(old, others, **COLUMNS))
 
 
-def test_a_shift_of_the_embeddings_is_found(run: ev.Run) -> None:
+def test_a_shift_of_the_embeddings_is_found(run: ev.Model) -> None:
     same = ev.drift(*drawn(5, entities=200), run=run)
     assert [shift["name"] for shift in same.rows][-2:] == ["embedding: learned", "embedding: timing"]
     assert names(same) == []
@@ -109,7 +109,7 @@ def test_a_shift_of_the_embeddings_is_found(run: ev.Run) -> None:
     assert other.verdict[1].startswith("The embeddings differ: embedding: learned (told apart with an AUROC of 0.")
 
 
-def test_files_of_embeddings_are_compared_as_they_are(run: ev.Run, tmp_path: Path) -> None:
+def test_files_of_embeddings_are_compared_as_they_are(run: ev.Model, tmp_path: Path) -> None:
     old, new = drawn(5, 0.5, 4.0, entities=200)
     for name, table in (("old", old), ("new", new)):
         ev.write(tmp_path / f"{name}.parquet", run.embed(table))
@@ -121,7 +121,7 @@ def test_files_of_embeddings_are_compared_as_they_are(run: ev.Run, tmp_path: Pat
     assert result.rows[1]["distance"] == pytest.approx(learned["distance"], abs=1e-5)
 
 
-def test_embeddings_in_databases_are_compared_as_those_in_files(run: ev.Run, tmp_path: Path) -> None:
+def test_embeddings_in_databases_are_compared_as_those_in_files(run: ev.Model, tmp_path: Path) -> None:
     tables = drawn(5, 0.5, 4.0, entities=60)
     places = [tmp_path / "old.parquet", tmp_path / "new.parquet"]
     addresses = [f"duckdb://{tmp_path}/shop.db#old", f"delta://{tmp_path}/new"]
@@ -132,13 +132,13 @@ def test_embeddings_in_databases_are_compared_as_those_in_files(run: ev.Run, tmp
     assert ev.drift(addresses[0], places[1]).to_dict() == ev.drift(*places).to_dict()
 
 
-def test_entities_of_the_training_are_left_out_if_asked(run: ev.Run) -> None:
+def test_entities_of_the_training_are_left_out_if_asked(run: ev.Model) -> None:
     old, new = drawn(6, 1.0, entities=100)
-    trained = ev.fit("ocp", ev.read(old, **COLUMNS, holdout=0.4), epochs=1)
+    trained = ev.fit(ev.read(old, **COLUMNS, holdout=0.4), method="ocp", epochs=1)
     result = ev.drift(old, new, run=trained, held_out=True)
     expected = int(ev.tables.holdout_mask(ev.read(old, **COLUMNS).keys, 0.4, 0).sum())
     assert result.facts["entities"] == {"both": expected, "old_only": 0, "new_only": 0}
-    whole = ev.fit("ocp", ev.read(old, **COLUMNS), epochs=1)
+    whole = ev.fit(ev.read(old, **COLUMNS), method="ocp", epochs=1)
     assert "the old period is what the run was trained on" in " ".join(ev.drift(old, new, run=whole).notes)
     with pytest.raises(ev.ConfigError, match="the run held no entities out"):
         ev.drift(old, new, run=whole, held_out=True)
@@ -196,7 +196,7 @@ def test_options_out_of_range_are_refused(options: dict[str, Any], message: str)
         ev.drift(*drawn(0, entities=10), **COLUMNS, **options)
 
 
-def test_periods_that_do_not_go_together_are_refused(run: ev.Run) -> None:
+def test_periods_that_do_not_go_together_are_refused(run: ev.Model) -> None:
     old, new = drawn(0, entities=10)
     data, z = ev.read(old, **COLUMNS), run.embed(old)
     with pytest.raises(ev.ConfigError, match="one period is a data set and the other a table"):
@@ -209,7 +209,7 @@ def test_periods_that_do_not_go_together_are_refused(run: ev.Run) -> None:
         ev.drift(old, new, run=run, key="card")
     with pytest.raises(ev.DataError, match="read by different schemas, which differ in categorical"):
         ev.drift(data, ev.read(new, key="card", time="when", categorical=["shop"], numeric=[]))
-    other = ev.fit("ocp", data, epochs=1, validation=0)
+    other = ev.fit(data, method="ocp", epochs=1, validation=0)
     with pytest.raises(ev.DataError, match="embeddings are of different runs"):
         ev.drift(z, other.embed(new))
     with pytest.raises(ev.DataError, match="the new period has 1 entities to compare"):
@@ -233,7 +233,7 @@ def test_keys_are_in_no_result_and_hostile_names_do_no_harm() -> None:
     assert "<img" not in text
 
 
-def test_the_command_prints_what_python_returns(tmp_path: Path, run: ev.Run) -> None:
+def test_the_command_prints_what_python_returns(tmp_path: Path, run: ev.Model) -> None:
     old, new = drawn(1, 0.5, 1.8, entities=60)
     old.write_parquet(tmp_path / "old.parquet")
     new.write_parquet(tmp_path / "new.parquet")

@@ -439,7 +439,7 @@ def test_an_output_is_no_input_and_lies_in_no_run(tmp_path: Path) -> None:
     check_output(f"{file}#z", [f"{file}#t"])
     run = tmp_path / "run"
     run.mkdir()
-    (run / "run.json").write_text("{}")
+    (run / "model.json").write_text("{}")
     for output in (f"duckdb://{run}/a.db#t", f"delta://{run}/z", f"delta://{run}"):
         with pytest.raises(ConfigError, match=r"lies in the run folder|is no Delta Lake table"):
             check_output(output)
@@ -458,7 +458,7 @@ def test_the_commands_read_and_write_tables(tmp_path: Path, kind: str) -> None:
     people, run = stored(tmp_path, kind, labels, "people"), tmp_path / "run"
     answer("fit", "--events", first, "--key", "customer", "--time", "when", "--epochs", 1, "--set", "encoder.dim=8",
            "--out", run)  # fmt: skip
-    assert json.loads((run / "run.json").read_text())["id"]
+    assert json.loads((run / "model.json").read_text())["id"]
     z, state = target(tmp_path, kind), tmp_path / "state.db"
     assert answer("update", run, first, "--state", state, "-o", z)["output"] == z
     answer("update", run, new, "--state", state, "-o", z)

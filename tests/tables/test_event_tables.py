@@ -91,7 +91,7 @@ def test_a_run_embeds_updates_and_scores_several_tables(tmp_path: Path) -> None:
     old = [frame.filter(pl.col("when") < 700) for frame in (cards(), clicks())]
     new = [frame.filter(pl.col("when") >= 700) for frame in (cards(), clicks())]
     data = ev.read({"cards": old[0], "app": old[1]}, **COLUMNS)
-    run = ev.fit("coles", data, epochs=1, out=tmp_path / "run")
+    run = ev.fit(data, method="coles", epochs=1, out=tmp_path / "run")
     whole = run.embed({"cards": cards(), "app": clicks()})
     for batch in (old, new):
         updated = ev.update(run, {"cards": batch[0], "app": batch[1]}, tmp_path / "state.db")

@@ -143,14 +143,14 @@ def test_every_kind_of_features_takes_hashed_columns():
 @pytest.mark.parametrize("method", ["coles", "rtd", "cpc", "next_event", "nsp"])
 def test_methods_learn_from_hashed_columns(method: str):
     data = read(merchants(800, 16), **HASHED)
-    run = ev.fit({"method": {"name": method}, "encoder": {"dim": 8}}, data, epochs=1)
+    run = ev.fit(data, method={"method": {"name": method}, "encoder": {"dim": 8}}, epochs=1)
     table = run.method.encoder.events.embeddings[0].weight  # type: ignore[attr-defined]
     assert table[2:].abs().sum() > 0
     assert np.isfinite(run.embed(merchants(seed=2)).values).all()
 
 
 def test_updates_with_hashed_columns_equal_the_whole_history(tmp_path: Path):
-    run = ev.fit({"encoder": {"dim": 8}}, read(merchants(), **HASHED), epochs=1)
+    run = ev.fit(read(merchants(), **HASHED), method={"encoder": {"dim": 8}}, epochs=1)
     events = merchants(seed=3)
     for start, stop in ((0, 150), (150, 400)):
         updated = ev.update(run, events[start:stop], tmp_path / "state")

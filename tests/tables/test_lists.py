@@ -238,12 +238,12 @@ def visits(n: int = 80, seed: int = 0) -> pl.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def run() -> ev.Run:
+def run() -> ev.Model:
     data = read(visits(), key="card", time="day", categorical=["items"], numeric=["paid"], explode=["items", "paid"])
-    return ev.fit({"encoder": {"dim": 8}}, data, epochs=1)
+    return ev.fit(data, method={"encoder": {"dim": 8}}, epochs=1)
 
 
-def test_updates_with_baskets_equal_the_whole_history(run: ev.Run, tmp_path: Path):
+def test_updates_with_baskets_equal_the_whole_history(run: ev.Model, tmp_path: Path):
     events = visits(seed=1)
     whole = run.embed(events)
     for start, stop in ((0, 30), (30, 55), (55, 80)):
@@ -260,7 +260,7 @@ def test_updates_with_baskets_equal_the_whole_history(run: ev.Run, tmp_path: Pat
     assert recomputed.applied
 
 
-def test_late_baskets_are_recomputed_from_their_histories(run: ev.Run, tmp_path: Path):
+def test_late_baskets_are_recomputed_from_their_histories(run: ev.Model, tmp_path: Path):
     events = visits(seed=2)
     ev.update(run, events[20:], tmp_path / "state")
     updated = ev.update(run, events[:20], tmp_path / "state", late="recompute", history=events)
@@ -269,7 +269,7 @@ def test_late_baskets_are_recomputed_from_their_histories(run: ev.Run, tmp_path:
     assert np.allclose(updated.embeddings.values, whole.values[places], atol=1e-5)
 
 
-def test_the_identity_of_a_batch_has_every_element_of_its_lists(run: ev.Run):
+def test_the_identity_of_a_batch_has_every_element_of_its_lists(run: ev.Model):
     table = pl.DataFrame({"card": [1, 2], "day": [1, 1], "items": [["i1", "i2"], []], "paid": [[1.0, 2.0], []]})
     first = batch_identity(run.read(table))
     assert batch_identity(run.read(table.reverse())) == first

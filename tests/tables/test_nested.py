@@ -156,7 +156,7 @@ def test_a_description_and_notes_count_elements():
 
 @pytest.mark.parametrize("method", ["coles", "rtd", "cpc", "next_event", "nsp", "sop"])
 def test_methods_learn_from_baskets(method: str):
-    run = ev.fit({"method": {"name": method}, "encoder": {"dim": 8}}, read(visits(800, 16), **SUMMED), epochs=1)
+    run = ev.fit(read(visits(800, 16), **SUMMED), method={"method": {"name": method}, "encoder": {"dim": 8}}, epochs=1)
     events = run.method.encoder.events  # type: ignore[attr-defined]
     fresh = EventEncoder(run.schema)
     assert events.elements[0].weight.shape == fresh.elements[0].weight.shape
@@ -165,8 +165,8 @@ def test_methods_learn_from_baskets(method: str):
 
 
 @pytest.fixture(scope="module", params=["file", "canonical"])
-def run(request: pytest.FixtureRequest) -> ev.Run:
-    return ev.fit({"encoder": {"dim": 8}}, read(visits(), **SUMMED, ties=request.param), epochs=1)
+def run(request: pytest.FixtureRequest) -> ev.Model:
+    return ev.fit(read(visits(), **SUMMED, ties=request.param), method={"encoder": {"dim": 8}}, epochs=1)
 
 
 def same(updated: ev.Updated, whole: ev.Embeddings) -> bool:
@@ -174,7 +174,7 @@ def same(updated: ev.Updated, whole: ev.Embeddings) -> bool:
     return bool(np.allclose(updated.embeddings.values, whole.values[places], atol=1e-5))
 
 
-def test_updates_with_baskets_equal_the_whole_history(run: ev.Run, tmp_path: Path):
+def test_updates_with_baskets_equal_the_whole_history(run: ev.Model, tmp_path: Path):
     events = visits(seed=1)
     days = [(0, 12), (12, 25), (25, 99)]
     for start, stop in days:
@@ -190,7 +190,7 @@ def test_updates_with_baskets_equal_the_whole_history(run: ev.Run, tmp_path: Pat
     assert same(recomputed, run.embed(events))
 
 
-def test_every_element_counts_for_the_identity_of_a_batch(run: ev.Run):
+def test_every_element_counts_for_the_identity_of_a_batch(run: ev.Model):
     table = pl.DataFrame({"card": [1, 2], "day": [1, 1], "items": [["i1", "i2"], ["i1"]], "paid": [1.0, 2.0]})
     first = batch_identity(run.read(table))
     kind = pl.List(pl.String)
@@ -203,7 +203,7 @@ def test_every_element_counts_for_the_identity_of_a_batch(run: ev.Run):
 def test_latest_events_cannot_hold_baskets(tmp_path: Path):
     data = read(visits(), **SUMMED)
     encoder = Transformer(EventEncoder(data.schema), dim=8, layers=1, heads=2)
-    run = ev.fit(ev.methods.CoLES(encoder, ev.views.RandomSlices(shortest=2)), data, epochs=1)
+    run = ev.fit(data, method=ev.methods.CoLES(encoder, ev.views.RandomSlices(shortest=2)), epochs=1)
     with pytest.raises(
         ConfigError, match=r"'items' has lists or texts, and recent= \(--recent\) stores events with one"
     ):

@@ -77,9 +77,9 @@ def classifier(few_kernels: None) -> ev.EventClassifier:
 
 
 @pytest.fixture(scope="module")
-def run() -> ev.Run:
+def run() -> ev.Model:
     data = ev.attach(ev.read(before(JULY), **COLUMNS), labels().select("card", "rich"))
-    return ev.fit({"method": {"name": "supervised", "label": "rich"}, "encoder": {"dim": 4}}, data, epochs=1)
+    return ev.fit(data, method={"method": {"name": "supervised", "label": "rich"}, "encoder": {"dim": 4}}, epochs=1)
 
 
 def told(call: Callable[[], object]) -> list[str]:
@@ -94,7 +94,7 @@ def told(call: Callable[[], object]) -> list[str]:
 
 @pytest.mark.parametrize(("mistaken", "sentence"), MISTAKES)
 def test_each_call_that_reads_other_data_warns_once(
-    classifier: ev.EventClassifier, run: ev.Run, mistaken: pl.DataFrame, sentence: str
+    classifier: ev.EventClassifier, run: ev.Model, mistaken: pl.DataFrame, sentence: str
 ) -> None:
     data = ev.read(mistaken, schema=run.schema)
     for call in (
@@ -109,7 +109,7 @@ def test_each_call_that_reads_other_data_warns_once(
         assert len(re.findall(sentence, warning)) == 1, warning
 
 
-def test_an_honest_next_month_and_few_entities_are_silent(classifier: ev.EventClassifier, run: ev.Run) -> None:
+def test_an_honest_next_month_and_few_entities_are_silent(classifier: ev.EventClassifier, run: ev.Model) -> None:
     two = pl.col("card") < 2
     for table in (
         before(JULY),
@@ -130,7 +130,9 @@ def test_the_regressor_and_a_saved_model_warn_too(classifier: ev.EventClassifier
     assert told(lambda: loaded.predict(CENTS)) == told(lambda: classifier.predict(CENTS))
 
 
-def test_the_commands_warn_once_on_standard_error(classifier: ev.EventClassifier, run: ev.Run, tmp_path: Path) -> None:
+def test_the_commands_warn_once_on_standard_error(
+    classifier: ev.EventClassifier, run: ev.Model, tmp_path: Path
+) -> None:
     classifier.save(tmp_path / "model")
     run.save(tmp_path / "run")
     paths = {"july": JULY_ONLY, "all": events()}
@@ -146,7 +148,7 @@ def test_the_commands_warn_once_on_standard_error(classifier: ev.EventClassifier
         assert mistaken.stderr.count("warning: the model reads other data than it learned from: long histories") == 1
 
 
-def test_shards_have_the_sentence_as_a_note(run: ev.Run, tmp_path: Path) -> None:
+def test_shards_have_the_sentence_as_a_note(run: ev.Model, tmp_path: Path) -> None:
     run.save(tmp_path / "run")
     CENTS.write_parquet(tmp_path / "cents.parquet")
     result = ev.embed_shards(tmp_path / "run", tmp_path / "cents.parquet", tmp_path / "z", shards=1, workers=1)

@@ -183,7 +183,9 @@ def test_training_and_embedding_do_not_depend_on_where_the_columns_are(tmp_path:
     options: dict[str, Any] = {"key": "card", "time": "day", "categorical": ["shop"], "numeric": ["paid"]}
     stored, memory = ev.read(path, store=tmp_path / "store", **options), ev.read(path, **options)
     vectors = [
-        ev.fit({"method": {"name": "coles"}, "encoder": {"name": "gru", "dim": 4}}, data, epochs=1).embed(data).values
+        ev.fit(data, method={"method": {"name": "coles"}, "encoder": {"name": "gru", "dim": 4}}, epochs=1)
+        .embed(data)
+        .values
         for data in (stored, memory)
     ]
     assert np.array_equal(vectors[0], vectors[1])

@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     EVENTS.write_parquet(path / "e.parquet")
     (path / "drops").mkdir()
     EVENTS.write_parquet(path / "drops" / "1.parquet")
-    run = ev.fit("ocp", ev.read(EVENTS, key="id", time="t", numeric=["v"]), epochs=1, out=path / "run")
+    run = ev.fit(ev.read(EVENTS, key="id", time="t", numeric=["v"]), method="ocp", epochs=1, out=path / "run")
     ev.update(run, EVENTS, path / "s.db")
     (path / "diary.txt").write_text("mine")
     (path / "link.parquet").symlink_to(path / "elsewhere.parquet")
@@ -123,7 +123,7 @@ def test_what_eventvec_wrote_is_replaced_and_the_rest_when_asked(folder: Path, m
 
 
 def test_write_refuses_a_file_of_others_too(tmp_path: Path) -> None:
-    run = ev.fit("ocp", ev.read(EVENTS, key="id", time="t", numeric=["v"]), epochs=1)
+    run = ev.fit(ev.read(EVENTS, key="id", time="t", numeric=["v"]), method="ocp", epochs=1)
     z = run.embed(EVENTS)
     EVENTS.write_parquet(tmp_path / "e.parquet")
     with pytest.raises(ConfigError, match="was not written by eventvec"):

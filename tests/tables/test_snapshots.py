@@ -146,7 +146,7 @@ def test_times_of_a_day_beside_events_of_a_date_stay_apart() -> None:
 def test_predictions_at_several_times_have_these_times() -> None:
     data = ev.read(EVENTS, **READ, static=pl.DataFrame({"card": range(N), "age": np.arange(N) * 1.0}))
     method = ev.methods.Supervised(encoders(data.schema)[0], data.schema, "age")
-    run = ev.fit(method, data, epochs=1)
+    run = ev.fit(data, method=method, epochs=1)
     table = pl.DataFrame(ev.predict(run, EVENTS, cutoffs=TIMES, cutoff_column="month"))
     assert table.columns == ["card", "month", "prediction"]
     assert table.select("card", "month").equals(TIMES.unique().sort("card", "month"))
@@ -160,9 +160,9 @@ def test_what_needs_one_row_per_entity_refuses_several() -> None:
     further = len(data) - 28
     message = f"{further} of {len(data)} rows are further times of an entity; one row per entity is needed"
     with pytest.raises(ConfigError, match=message):
-        ev.fit("coles", data, epochs=1)
+        ev.fit(data, method="coles", epochs=1)
     with pytest.raises(ConfigError, match=message):
-        ev.audit(ev.fit("coles", ev.read(EVENTS, schema=data.schema), epochs=1), data)
+        ev.audit(ev.fit(ev.read(EVENTS, schema=data.schema), method="coles", epochs=1), data)
 
 
 def test_static_columns_are_those_of_the_entity_at_each_of_its_times() -> None:

@@ -167,9 +167,9 @@ def test_min_count_removes_no_class_of_a_label_or_of_an_expert_feature():
     labelled = attach(read_events, people, fitting=Fitting(min_count=10))
     assert labelled.schema.static_field("plan").values == ("plus", "basic", "gold")
     config = {"encoder": {"dim": 4}}
-    run = ev.fit({**config, "method": {"name": "supervised", "label": "plan"}}, labelled, epochs=1)
+    run = ev.fit(labelled, method={**config, "method": {"name": "supervised", "label": "plan"}}, epochs=1)
     assert ev.predict(run, events).column_names == ["card", "prediction", "p_plus", "p_basic", "p_gold"]
-    experts = ev.fit({**config, "method": {"name": "expclr", "features": ["plan"]}}, labelled, epochs=1)
+    experts = ev.fit(labelled, method={**config, "method": {"name": "expclr", "features": ["plan"]}}, epochs=1)
     assert experts.schema.static_field("plan").values == ("plus", "basic", "gold")
 
 
@@ -387,8 +387,8 @@ def test_a_run_folder_holds_the_static_fields_that_it_needs_and_no_text(tmp_path
     kinds = {"about": "text", "illness": "categorical", "age": "numeric"}
     attached = read(events, key="card", time="day", numeric=["v"], static=static, static_columns=kinds)
     encoder = ev.encoders.GRU(ev.encoders.EventEncoder(attached.schema), dim=4)
-    ev.fit(ev.methods.CoLES(encoder, ev.views.RandomSlices(2, 1, 3)), attached, epochs=1, out=tmp_path / "coles")
-    ev.fit(ev.methods.Supervised(encoder, attached.schema, "age"), attached, epochs=1, out=tmp_path / "age")
+    ev.fit(attached, method=ev.methods.CoLES(encoder, ev.views.RandomSlices(2, 1, 3)), epochs=1, out=tmp_path / "coles")
+    ev.fit(attached, method=ev.methods.Supervised(encoder, attached.schema, "age"), epochs=1, out=tmp_path / "age")
     for run, fields in (("coles", []), ("age", ["age"])):
         assert [field.name for field in ev.load(tmp_path / run).schema.static] == fields
         for file in (tmp_path / run).iterdir():

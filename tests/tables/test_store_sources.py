@@ -97,7 +97,7 @@ def test_the_index_in_a_file_of_pandas_is_a_column_like_others_in_a_store_and_in
     options: dict[str, Any] = {"key": "card", "time": "day", "categorical": ["__index_level_0__"]}
     memory = ev.read(tmp_path / "events.parquet", **options)
     same(ev.read(tmp_path / "events.parquet", store=tmp_path / "store", **options), memory)
-    run = ev.fit("ocp", memory, epochs=1, out=tmp_path / "run")
+    run = ev.fit(memory, method="ocp", epochs=1, out=tmp_path / "run")
     ev.embed_shards(tmp_path / "run", tmp_path / "events.parquet", tmp_path / "z", shards=1, workers=1)
     np.testing.assert_allclose(ev.read_embeddings(tmp_path / "z").values, run.embed(memory).values, atol=1e-6)
     with pytest.raises(ev.DataError, match="there is no column '__index_level_0__'"):

@@ -14,8 +14,8 @@ import torch
 
 import eventvec as ev
 from commands import answer
+from eventvec.blocks.untrained import WIDEST, sizes_beside
 from eventvec.encoders import Codes, Compressed, Convolutions, RunningHandcrafted
-from eventvec.encoders.beside import WIDEST, sizes_beside
 from eventvec.encoders.interface import lineage_of
 from eventvec.methods.declarations import usable_rows
 from eventvec.schema import Categorical, Numeric, Schema
@@ -31,26 +31,26 @@ BOTH: dict[str, Any] = {"beside": ("timing", "aggregates"), "components": 6, "ba
 def few_features_are_many() -> Iterator[None]:
     """The small tables of these tests have few features, which would not be compressed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eventvec.encoders.beside.NARROW", 8)
+        patch.setattr("eventvec.blocks.untrained.NARROW", 8)
         yield
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> ev.Run:
-    return ev.fit(coles(dataset()), dataset(), epochs=1, out=tmp_path_factory.mktemp("runs") / "run", **BOTH)
+def run(tmp_path_factory: pytest.TempPathFactory) -> ev.Model:
+    return ev.fit(dataset(), method=coles(dataset()), epochs=1, out=tmp_path_factory.mktemp("runs") / "run", **BOTH)
 
 
 @pytest.fixture
-def copied(run: ev.Run, tmp_path: Path) -> Path:
+def copied(run: ev.Model, tmp_path: Path) -> Path:
     assert run.path is not None
     return Path(shutil.copytree(run.path, tmp_path / "run"))
 
 
-def test_the_vector_has_the_learned_part_and_those_beside_it(run: ev.Run) -> None:
+def test_the_vector_has_the_learned_part_and_those_beside_it(run: ev.Model) -> None:
     z, x = run.embed(table()), dataset().sequences
     assert z.parts == {"learned": (0, 8), "timing": (8, 15), "aggregates": (15, 21)}
     assert torch.equal(torch.from_numpy(z.values[:, :8]), ev.encode(run.method.encoder, x))
-    alone = ev.fit(coles(dataset()), dataset(), epochs=1, batch_size=8)
+    alone = ev.fit(dataset(), method=coles(dataset()), epochs=1, batch_size=8)
     np.testing.assert_array_equal(z.values[:, :8], alone.embed(table()).values)  # the training does not know of them
     assert alone.embed(table()).parts == {}
     assert isinstance(alone.encoder, ev.encoders.Recurrent)
@@ -58,7 +58,7 @@ def test_the_vector_has_the_learned_part_and_those_beside_it(run: ev.Run) -> Non
 
 def test_the_parts_are_fitted_to_the_entities_that_are_not_held_out() -> None:
     data = dataset()
-    run = ev.fit(coles(data), data, epochs=1, **BOTH, validation=0.25)
+    run = ev.fit(data, method=coles(data), epochs=1, **BOTH, validation=0.25)
     shuffled = torch.randperm(40, generator=torch.Generator().manual_seed(0))
     rows = data.sequences[shuffled[10:].sort().values]
     expected = Compressed(RunningHandcrafted(data.schema, 50, 20), 6).fit(rows)
@@ -76,20 +76,20 @@ def test_the_parts_are_fitted_to_entities_that_the_method_cannot_use_too() -> No
         filled = data.sequences[data.sequences.lengths > 0]
         method = coles(data)
         assert int(usable_rows(method, filled).sum()) < len(filled)
-        run = ev.fit(method, data, epochs=1, **BOTH, validation=0)
+        run = ev.fit(data, method=method, epochs=1, **BOTH, validation=0)
         expected = Compressed(RunningHandcrafted(data.schema, 50, 20), 6).fit(filled)
         assert same(weights(run.beside["aggregates"]), weights(expected))
 
 
 def test_one_part_alone_and_none(tmp_path: Path) -> None:
-    run = ev.fit("ocp", dataset(), epochs=1, beside=["timing"])
+    run = ev.fit(dataset(), method="ocp", epochs=1, beside=["timing"])
     assert list(run.embed(table()).parts) == ["learned", "timing"]
     run.save(tmp_path / "run")
     assert np.array_equal(ev.load(tmp_path / "run").embed(table()), run.embed(table()))
-    assert ev.fit("ocp", dataset(), epochs=1, beside=()).beside == {}
+    assert ev.fit(dataset(), method="ocp", epochs=1, beside=()).beside == {}
 
 
-def test_a_loaded_run_gives_the_same_vectors(run: ev.Run) -> None:
+def test_a_loaded_run_gives_the_same_vectors(run: ev.Model) -> None:
     assert run.path is not None
     loaded = ev.load(run.path)
     assert np.array_equal(loaded.embed(table()), run.embed(table()))
@@ -135,7 +135,7 @@ def test_the_command_line_and_files_keep_the_parts(tmp_path: Path, monkeypatch: 
     assert parts == {f"embedding: {way}{name}" for way in ("", "without ") for name in z.parts}
 
 
-def test_updates_in_batches_give_the_vectors_of_whole_histories(run: ev.Run, tmp_path: Path) -> None:
+def test_updates_in_batches_give_the_vectors_of_whole_histories(run: ev.Model, tmp_path: Path) -> None:
     events = table().sort("t", "id")
     rng = np.random.default_rng(0)
     batch = np.sort(rng.integers(0, 4, len(events)))
@@ -151,7 +151,7 @@ def test_updates_in_batches_give_the_vectors_of_whole_histories(run: ev.Run, tmp
 
 
 def test_an_encoder_without_a_state_reads_the_latest_events(tmp_path: Path) -> None:
-    run = ev.fit(coles(dataset(), "transformer"), dataset(), epochs=1, **BOTH)
+    run = ev.fit(dataset(), method=coles(dataset(), "transformer"), epochs=1, **BOTH)
     with pytest.raises(ev.ConfigError, match="the encoder Joined cannot continue exactly from a stored state"):
         ev.update(run, table(), tmp_path / "state.db")
     updated = ev.update(run, table(), tmp_path / "state.db", recent=30)
@@ -160,7 +160,7 @@ def test_an_encoder_without_a_state_reads_the_latest_events(tmp_path: Path) -> N
 
 def test_codes_and_convolutions_stand_beside_what_is_learned_and_are_stored(tmp_path: Path) -> None:
     data = dataset()
-    run = ev.fit(coles(data), data, **EVERY, validation=0, out=tmp_path / "run")
+    run = ev.fit(data, method=coles(data), **EVERY, validation=0, out=tmp_path / "run")
     z = run.embed(table())
     assert list(z.parts) == ["learned", "timing", "aggregates", "codes", "convolutions"]
     assert [end - start for start, end in (z.parts["codes"], z.parts["convolutions"])] == [64, 96]
@@ -174,13 +174,13 @@ def test_codes_and_convolutions_stand_beside_what_is_learned_and_are_stored(tmp_
     assert loaded.info["beside"]["convolutions"] == {"components": 96, "window": 256}
     refused = {"'beside.codes.directions' as": ("codes.terms", 2**50), "must be at least 1": ("convolutions.window", 0)}
     for message, (place, value) in refused.items():
-        change(tmp_path / "run" / "run.json", f"beside.{place}", value)
+        change(tmp_path / "run" / "model.json", f"beside.{place}", value)
         with pytest.raises(ev.CheckpointError, match=message):
             ev.load(tmp_path / "run")
 
 
 def test_codes_continue_in_updates_and_most_of_their_counts_take_no_space(tmp_path: Path) -> None:
-    run = ev.fit(coles(dataset()), dataset(), epochs=1, batch_size=8, beside=["codes"])
+    run = ev.fit(dataset(), method=coles(dataset()), epochs=1, batch_size=8, beside=["codes"])
     events = table().sort("t", "id")
     batch = np.sort(np.random.default_rng(0).integers(0, 3, len(events)))
     for number in range(3):
@@ -193,7 +193,7 @@ def test_codes_continue_in_updates_and_most_of_their_counts_take_no_space(tmp_pa
 
 
 def test_convolutions_have_no_state_but_a_window_of_recent_events(tmp_path: Path) -> None:
-    run = ev.fit(coles(dataset()), dataset(), epochs=1, batch_size=8, beside=["codes", "convolutions"])
+    run = ev.fit(dataset(), method=coles(dataset()), epochs=1, batch_size=8, beside=["codes", "convolutions"])
     with pytest.raises(ev.ConfigError, match="the encoder Joined cannot continue exactly from a stored state; with re"):
         ev.update(run, table(), tmp_path / "state.db")
     early = pl.col("t") < 20
@@ -207,13 +207,13 @@ def test_series_have_convolutions_but_no_codes() -> None:
     method = coles(series)
     start = weights(method)
     with pytest.raises(ev.ConfigError, match="codes needs a categorical column or a list column"):
-        ev.fit(method, series, epochs=1, beside=["codes"])
+        ev.fit(series, method=method, epochs=1, beside=["codes"])
     assert same(weights(method), start)  # refused before the training
-    run = ev.fit(method, series, epochs=1, batch_size=8, beside=["convolutions"])
+    run = ev.fit(series, method=method, epochs=1, batch_size=8, beside=["convolutions"])
     assert run.embed(series).parts == {"learned": (0, 8), "convolutions": (8, 104)}
 
 
-def test_entities_without_events_and_any_order_of_entities(run: ev.Run) -> None:
+def test_entities_without_events_and_any_order_of_entities(run: ev.Model) -> None:
     data = run.read(table().with_columns(pl.col("t") + pl.col("id")), until=5)
     z = run.embed(data).values
     assert np.isfinite(z).all()
@@ -225,21 +225,21 @@ def test_entities_without_events_and_any_order_of_entities(run: ev.Run) -> None:
 
 def test_a_resumed_run_ends_with_the_parts_of_one_that_was_never_interrupted(tmp_path: Path) -> None:
     options: dict[str, Any] = {**BOTH, "epochs": 2, "checkpoint_every": 1}
-    expected = ev.fit(coles(dataset()), dataset(), **options)
+    expected = ev.fit(dataset(), method=coles(dataset()), **options)
     with pytest.raises(Interrupted):
-        ev.fit(coles(dataset()), dataset(), **options, out=tmp_path / "run", progress=interrupt_after(6))
-    resumed = ev.fit(coles(dataset()), dataset(), **options, out=tmp_path / "run", resume=True)
+        ev.fit(dataset(), method=coles(dataset()), **options, out=tmp_path / "run", progress=interrupt_after(6))
+    resumed = ev.fit(dataset(), method=coles(dataset()), **options, out=tmp_path / "run", resume=True)
     assert np.array_equal(resumed.embed(table()), expected.embed(table()))
-    finished = ev.fit(coles(dataset()), dataset(), **options, out=tmp_path / "run", resume=True)
+    finished = ev.fit(dataset(), method=coles(dataset()), **options, out=tmp_path / "run", resume=True)
     assert np.array_equal(finished.embed(table()), expected.embed(table()))
     for other in ({"beside": ("timing",)}, {"components": 7}):
         with pytest.raises(ev.CheckpointError, match=r"other settings in \[fit\]"):
-            ev.fit(coles(dataset()), dataset(), **{**options, **other}, out=tmp_path / "run", resume=True)
+            ev.fit(dataset(), method=coles(dataset()), **{**options, **other}, out=tmp_path / "run", resume=True)
 
 
-def test_an_encoder_is_trained_further_without_the_parts(run: ev.Run) -> None:
+def test_an_encoder_is_trained_further_without_the_parts(run: ev.Model) -> None:
     assert run.path is not None
-    further = ev.fit({"encoder": {"from": str(run.path)}}, dataset(), epochs=1, lr=1e-9, batch_size=8, beside=[])
+    further = ev.fit(dataset(), method={"encoder": {"from": str(run.path)}}, epochs=1, lr=1e-9, batch_size=8, beside=[])
     start = weights(run.method.encoder)
     assert {name: value.shape for name, value in weights(further.encoder).items()} == {
         name: value.shape for name, value in start.items()
@@ -271,13 +271,13 @@ def test_vectorizers_take_the_parts(tmp_path: Path) -> None:
         ("beside.aggregates.components", 0, "damaged: beside: components must be at least 1"),
         ("beside.aggregates.values", 1, "has 'beside.aggregates.mean' as"),
         ("beside.aggregates.colour", 1, "damaged: .*colour"),
-        ("beside.colour", {}, "run.json is damaged: beside"),
+        ("beside.colour", {}, "model.json is damaged: beside"),
         ("beside", {"timing": {}}, "has an unknown tensor 'beside.aggregates"),
         ("beside", {}, "has an unknown tensor 'beside."),
     ],
 )
 def test_damaged_parts_are_refused(copied: Path, place: str, value: Any, message: str) -> None:
-    change(copied / "run.json", place, value)
+    change(copied / "model.json", place, value)
     with pytest.raises(ev.CheckpointError, match=message) as error:
         ev.load(copied)
     assert "\n" not in str(error.value)
@@ -289,13 +289,13 @@ def test_parts_need_times() -> None:
     timeless = ev.Sequences({n: v for n, v in x.columns.items() if n != "time"}, x.starts, x.lengths)
     without = ev.Dataset(data.keys, timeless, data.schema)
     with pytest.raises(ev.DataError, match="beside needs events with times, and the data have none"):
-        ev.fit(coles(data), without, epochs=1, beside=["timing"])
+        ev.fit(without, method=coles(data), epochs=1, beside=["timing"])
 
 
 def test_few_features_are_kept_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     schema, width = Schema("id", "t", "integer", numeric=(Numeric("v"),)), 15
     for most, components in ((width, None), (width - 1, 64)):
-        monkeypatch.setattr("eventvec.encoders.beside.NARROW", most)
+        monkeypatch.setattr("eventvec.blocks.untrained.NARROW", most)
         assert sizes_beside(schema, ["aggregates"], 64)["aggregates"]["components"] == components
 
 
@@ -312,7 +312,7 @@ def test_wide_tables_have_fewer_values_of_each_column() -> None:
     assert RunningHandcrafted(wide, 10, 10).dim <= WIDEST < RunningHandcrafted(wide, 20, 20).dim
 
 
-def test_the_model_card_names_the_parts(run: ev.Run) -> None:
+def test_the_model_card_names_the_parts(run: ev.Model) -> None:
     assert run.path is not None
     card = (run.path / "README.md").read_text()
     assert "| static columns used | none |\n| beside the learned part | `timing`, `aggregates` |\n| steps, sec" in card

@@ -76,13 +76,13 @@ def supervised(data: ev.Dataset) -> ev.methods.Supervised:
 
 
 @pytest.fixture(scope="module")
-def run(data: ev.Dataset, tmp_path_factory: pytest.TempPathFactory) -> ev.Run:
+def run(data: ev.Dataset, tmp_path_factory: pytest.TempPathFactory) -> ev.Model:
     """Return a run that was trained until it was overconfident."""
     out = tmp_path_factory.mktemp("runs") / "run"
-    return ev.fit(supervised(data), data, out=out, **TOO_LONG)
+    return ev.fit(data, method=supervised(data), out=out, **TOO_LONG)
 
 
-def without_temperature(run: ev.Run) -> ev.Run:
+def without_temperature(run: ev.Model) -> ev.Model:
     return replace(run, info={name: value for name, value in run.info.items() if name != "temperatures"})
 
 
@@ -92,7 +92,7 @@ def mean_log_loss(predictions: pl.DataFrame, people: pl.DataFrame) -> float:
     return -float(table.select(of_label.clip(1e-12).log().mean()).item())
 
 
-def test_the_log_loss_of_an_overconfident_network_falls_on_fresh_data_and_orders_stay(run: ev.Run) -> None:
+def test_the_log_loss_of_an_overconfident_network_falls_on_fresh_data_and_orders_stay(run: ev.Model) -> None:
     events, people = frames(1, size=2_000)
     value = run.info["temperatures"]["plan"]
     assert value > 1.5
@@ -108,7 +108,7 @@ def test_the_log_loss_of_an_overconfident_network_falls_on_fresh_data_and_orders
     assert f"'plan' are calibrated with temperature {value:.3g}: the log loss on 60 entities held out is" in note
 
 
-def test_a_loaded_run_predicts_with_its_temperature(run: ev.Run) -> None:
+def test_a_loaded_run_predicts_with_its_temperature(run: ev.Model) -> None:
     assert run.path is not None
     events = frames(1)[0]
     loaded = ev.load(run.path)
@@ -117,28 +117,28 @@ def test_a_loaded_run_predicts_with_its_temperature(run: ev.Run) -> None:
 
 
 @pytest.mark.parametrize("damage", ["0.0", "-1.0", '"hot"'])
-def test_a_damaged_temperature_is_refused(run: ev.Run, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_temperature_is_refused(run: ev.Model, tmp_path: Path, damage: str) -> None:
     assert run.path is not None
     for file in run.path.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    text = (tmp_path / "run.json").read_text()
+    text = (tmp_path / "model.json").read_text()
     value = str(run.info["temperatures"]["plan"])
     assert value in text
-    (tmp_path / "run.json").write_text(text.replace(value, damage))
-    with pytest.raises(CheckpointError, match=r"run.json is damaged: .*temperatures"):
+    (tmp_path / "model.json").write_text(text.replace(value, damage))
+    with pytest.raises(CheckpointError, match=r"model.json is damaged: .*temperatures"):
         ev.load(tmp_path)
 
 
 def test_a_temperature_that_gains_less_than_its_noise_is_not_used(data: ev.Dataset) -> None:
-    best = ev.fit(supervised(data), data, **{**TOO_LONG, "epochs": 6, "keep": "best"})  # not overconfident
+    best = ev.fit(data, method=supervised(data), **{**TOO_LONG, "epochs": 6, "keep": "best"})  # not overconfident
     assert "temperatures" not in best.info
     assert any(note.startswith("the probabilities of 'plan' stay as they are: at temperature") for note in best.notes)
 
 
 def test_without_enough_entities_held_out_nothing_changes(data: ev.Dataset) -> None:
-    off = ev.fit(supervised(data), data, epochs=2, batch_size=16, validation=0)
+    off = ev.fit(data, method=supervised(data), epochs=2, batch_size=16, validation=0)
     assert "temperatures" not in off.info
-    few = ev.fit(supervised(data), data, epochs=2, batch_size=16, validation=0.1)
+    few = ev.fit(data, method=supervised(data), epochs=2, batch_size=16, validation=0.1)
     assert "temperatures" not in few.info
     assert any(note.startswith("the probabilities of 'plan' are not calibrated: 40 entities") for note in few.notes)
     logits = ev.encode(few.method.predictor, data.sequences).softmax(1).numpy()

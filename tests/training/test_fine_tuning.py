@@ -16,13 +16,13 @@ from fits import Interrupted, coles, dataset, interrupt_after, labels, same, tab
 
 
 @pytest.fixture(scope="module")
-def run() -> ev.Run:
+def run() -> ev.Model:
     """Return a run that held out a quarter of the entities."""
-    return ev.fit("ocp", dataset(holdout=0.25, holdout_seed=3), epochs=1)
+    return ev.fit(dataset(holdout=0.25, holdout_seed=3), method="ocp", epochs=1)
 
 
 @pytest.fixture(scope="module")
-def everyone(run: ev.Run) -> ev.Dataset:
+def everyone(run: ev.Model) -> ev.Dataset:
     """Return all entities, those that were held out too."""
     return run.read(table())
 
@@ -31,7 +31,7 @@ def held_out(data: ev.Dataset) -> Any:
     return holdout_mask(data.keys, 0.25, 3)
 
 
-def test_the_run_stays_as_it_was_and_its_encoder_is_the_start(run: ev.Run, everyone: ev.Dataset) -> None:
+def test_the_run_stays_as_it_was_and_its_encoder_is_the_start(run: ev.Model, everyone: ev.Dataset) -> None:
     before = weights(run.method)
     tuned = ev.fine_tune(run, everyone, labels(), "churn", epochs=1, encoder_lr=1e-12)
     assert same(weights(run.method), before)
@@ -46,7 +46,7 @@ def test_the_run_stays_as_it_was_and_its_encoder_is_the_start(run: ev.Run, every
     assert same(weights(from_table.method), weights(moved.method))
 
 
-def test_entities_that_were_held_out_stay_held_out(run: ev.Run, everyone: ev.Dataset) -> None:
+def test_entities_that_were_held_out_stay_held_out(run: ev.Model, everyone: ev.Dataset) -> None:
     n_held_out = int(held_out(everyone).sum())
     assert 0 < n_held_out < 40
     tuned = ev.fine_tune(run, everyone, labels(), "churn", epochs=1)
@@ -62,10 +62,10 @@ def test_entities_that_were_held_out_stay_held_out(run: ev.Run, everyone: ev.Dat
     assert not any("held out" in note for note in already.notes)
 
 
-def test_entities_held_out_by_any_run_before_are_left_out(run: ev.Run, everyone: ev.Dataset) -> None:
+def test_entities_held_out_by_any_run_before_are_left_out(run: ev.Model, everyone: ev.Dataset) -> None:
     half = ev.read(table(), schema=run.schema, holdout=0.5)
     views = ev.views.RandomSlices(count=3, shortest=5, longest=15)
-    second = ev.fit(ev.methods.CoLES(copy.deepcopy(run.encoder), views), half, epochs=1)
+    second = ev.fit(half, method=ev.methods.CoLES(copy.deepcopy(run.encoder), views), epochs=1)
     either = held_out(everyone) | holdout_mask(everyone.keys, 0.5, 0)
     assert 0 < held_out(everyone).sum() < either.sum() < 40
     for data in (everyone, half, dataset(holdout=0.25, holdout_seed=3)):
@@ -74,7 +74,7 @@ def test_entities_held_out_by_any_run_before_are_left_out(run: ev.Run, everyone:
 
 def test_labels_and_holdouts_of_all_runs_are_recorded(tmp_path: Path) -> None:
     data = dataset(holdout=0.25, holdout_seed=3)
-    first = ev.fit("ocp", data, epochs=1, out=tmp_path / "first")
+    first = ev.fit(data, method="ocp", epochs=1, out=tmp_path / "first")
     second = ev.fine_tune(first, data, labels(), "churn", epochs=1)
     third = ev.fine_tune(second, data, labels().rename({"churn": "likes"}), "likes", epochs=1, out=tmp_path / "third")
     assert third.info["labels"] == ["churn", "likes"]
@@ -92,16 +92,16 @@ def test_labels_and_holdouts_of_all_runs_are_recorded(tmp_path: Path) -> None:
 
 
 def test_it_equals_fit_with_the_label_as_a_static_column(tmp_path: Path) -> None:
-    run = ev.fit("ocp", dataset(), epochs=1, out=tmp_path / "run")
+    run = ev.fit(dataset(), method="ocp", epochs=1, out=tmp_path / "run")
     tuned = ev.fine_tune(run, dataset(), labels(), "churn", epochs=2, seed=5, freeze=1)
     tables = {"method": {"name": "supervised", "label": "churn"}, "encoder": {"from": str(run.path)}}
-    same_by_tables = ev.fit(tables, attach(dataset(), labels()), epochs=2, seed=5, freeze=1)
+    same_by_tables = ev.fit(attach(dataset(), labels()), method=tables, epochs=2, seed=5, freeze=1)
     assert same(weights(tuned.method), weights(same_by_tables.method))
     assert {**tuned.config, "data": {}} == {**same_by_tables.config, "data": {}}
 
 
 def test_a_fine_tuning_that_was_interrupted_resumes_to_the_same_weights(
-    run: ev.Run, everyone: ev.Dataset, tmp_path: Path
+    run: ev.Model, everyone: ev.Dataset, tmp_path: Path
 ) -> None:
     settings: dict[str, Any] = {"epochs": 3, "batch_size": 8, "freeze": 1, "checkpoint_every": 2}
     whole = ev.fine_tune(run, everyone, labels(), "churn", **settings)
@@ -113,19 +113,19 @@ def test_a_fine_tuning_that_was_interrupted_resumes_to_the_same_weights(
     assert resumed.schema == ev.load(tmp_path / "tuned").schema
 
 
-def test_entities_without_a_label_are_left_out_and_counted(run: ev.Run, everyone: ev.Dataset) -> None:
+def test_entities_without_a_label_are_left_out_and_counted(run: ev.Model, everyone: ev.Dataset) -> None:
     some = labels().with_columns(churn=pl.when(pl.col("id") < 20).then("churn"))
     tuned = ev.fine_tune(run, everyone, some, "churn", epochs=1)
     assert tuned.usable == int((~held_out(everyone))[:20].sum())
     assert any("entities cannot be used by this method" in note for note in tuned.notes)
 
 
-def test_numbers_are_predicted_as_numbers(run: ev.Run, everyone: ev.Dataset) -> None:
+def test_numbers_are_predicted_as_numbers(run: ev.Model, everyone: ev.Dataset) -> None:
     ages = pl.DataFrame({"id": range(40), "age": [20.5 + i for i in range(40)]})
     assert ev.predict(ev.fine_tune(run, everyone, ages, "age", epochs=1), table()).column_names == ["id", "prediction"]
 
 
-def test_labels_may_have_the_name_of_the_key_in_files(run: ev.Run) -> None:
+def test_labels_may_have_the_name_of_the_key_in_files(run: ev.Model) -> None:
     data = run.read(table(), key_as="customer")
     tuned = ev.fine_tune(run, data, labels().rename({"id": "customer"}), "churn", epochs=1)
     assert tuned.info["labels"] == ["churn"]
@@ -150,13 +150,13 @@ def test_labels_may_have_the_name_of_the_key_in_files(run: ev.Run) -> None:
     ],
 )  # fmt: skip
 def test_labels_that_cannot_be_used_are_refused(
-    run: ev.Run, everyone: ev.Dataset, change: Any, label: str, error: type[Exception], message: str
+    run: ev.Model, everyone: ev.Dataset, change: Any, label: str, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
         ev.fine_tune(run, everyone, change(labels()), label, epochs=1)
 
 
-def test_what_cannot_be_fine_tuned_is_refused(run: ev.Run, everyone: ev.Dataset) -> None:
+def test_what_cannot_be_fine_tuned_is_refused(run: ev.Model, everyone: ev.Dataset) -> None:
     with pytest.raises(ev.ConfigError, match="there is no option 'epoch'; did you mean 'epochs'"):
         ev.fine_tune(run, everyone, labels(), "churn", epoch=1)
     with pytest.raises(ev.DataError, match="by another schema than the run's; the two differ in categorical"):
@@ -168,6 +168,6 @@ def test_what_cannot_be_fine_tuned_is_refused(run: ev.Run, everyone: ev.Dataset)
 
 
 def test_a_method_put_together_in_python_can_be_fine_tuned() -> None:
-    run = ev.fit(coles(dataset()), dataset(), epochs=1)
+    run = ev.fit(dataset(), method=coles(dataset()), epochs=1)
     tuned = ev.fine_tune(run, dataset(), labels(), "churn", epochs=1)
     assert tuned.config["encoder"] == run.config["encoder"]

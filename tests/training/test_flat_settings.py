@@ -20,13 +20,13 @@ def data() -> ev.Dataset:
 
 
 def test_a_name_with_settings_equals_its_tables(data: ev.Dataset) -> None:
-    flat = ev.fit("coles", data, encoder="lstm", dim=6, margin=0.3, longest=9, width=4, epochs=1, lr=0.01)
+    flat = ev.fit(data, method="coles", encoder="lstm", dim=6, margin=0.3, longest=9, width=4, epochs=1, lr=0.01)
     tables = {
         "method": {"name": "coles", "margin": 0.3, "views": {"longest": 9}},
         "encoder": {"name": "lstm", "dim": 6, "events": {"width": 4}},
         "fit": {"lr": 0.01, "epochs": 1},
     }
-    nested = ev.fit(tables, data)
+    nested = ev.fit(data, method=tables)
     assert flat.config == nested.config
     assert flat.config["encoder"]["events"]["width"] == 4
 
@@ -41,7 +41,7 @@ def test_a_name_with_settings_equals_its_tables(data: ev.Dataset) -> None:
 )
 def test_natural_guesses_work(data: ev.Dataset, arguments: dict[str, Any]) -> None:
     method = arguments.pop("method")
-    config = ev.fit(method, data, epochs=1, **arguments).config
+    config = ev.fit(data, method=method, epochs=1, **arguments).config
     assert config["method"]["margin"] == (0.3 if "margin" in method else 0.5)
     assert config["encoder"]["name"] == ("lstm" if arguments else "gru")
 
@@ -58,13 +58,13 @@ def test_natural_guesses_work(data: ev.Dataset, arguments: dict[str, Any]) -> No
 )
 def test_wrong_settings_are_refused(data: ev.Dataset, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ev.ConfigError) as raised:
-        ev.fit("coles", data, **{"epochs": 1, **arguments})
+        ev.fit(data, method="coles", **{"epochs": 1, **arguments})
     assert message in str(raised.value)
 
 
 def test_a_name_that_fits_two_parts_is_refused_with_both_paths(data: ev.Dataset) -> None:
     with pytest.raises(ev.ConfigError) as raised:
-        ev.fit("supervised", data, batch_norm=False)
+        ev.fit(data, method="supervised", batch_norm=False)
     message = str(raised.value)
     assert "batch_norm may mean method.batch_norm or encoder.events.batch_norm" in message
     assert "method={'batch_norm': False}" in message
@@ -73,9 +73,9 @@ def test_a_name_that_fits_two_parts_is_refused_with_both_paths(data: ev.Dataset)
 def test_settings_of_a_method_that_is_built_are_those_of_training_only(data: ev.Dataset) -> None:
     method = ev.methods.CPC(ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=4))
     with pytest.raises(ev.ConfigError, match="there is no option 'dim'"):
-        ev.fit(method, data, dim=3)
+        ev.fit(data, method=method, dim=3)
     with pytest.raises(ev.ConfigError, match="a method that is built has its encoder already"):
-        ev.fit(method, data, encoder="lstm")
+        ev.fit(data, method=method, encoder="lstm")
 
 
 def test_the_estimator_carries_settings(data: ev.Dataset) -> None:

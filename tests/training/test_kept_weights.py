@@ -14,7 +14,7 @@ import torch
 
 import eventvec as ev
 from commands import answer, invoke
-from eventvec.runs import Run
+from eventvec.models import Model
 from eventvec.training.kept_weights import best_epoch, far_from_best, kept_note
 from fits import Interrupted, coles, dataset, interrupt_after, same, weights
 
@@ -53,7 +53,7 @@ def supervised(data: ev.Dataset) -> ev.methods.Supervised:
     return ev.methods.Supervised(encoder, data.schema, "churn")
 
 
-def log_loss(run: Run, seed: int) -> float:
+def log_loss(run: Model, seed: int) -> float:
     """Return the mean log loss of a run's predictions for other entities, which no temperature corrects."""
     events, people = frames(seed)
     raw = replace(run, info={name: value for name, value in run.info.items() if name != "temperatures"})
@@ -64,15 +64,15 @@ def log_loss(run: Run, seed: int) -> float:
 
 @pytest.mark.slow
 def test_training_far_too_long_leaves_predictions_as_good_as_those_of_the_best_epoch(data: ev.Dataset) -> None:
-    run = ev.fit(supervised(data), data, **TOO_LONG)
+    run = ev.fit(data, method=supervised(data), **TOO_LONG)
     losses = [float(record["validation"] or 0) for record in run.history]
     best = int(np.argmin(losses))
     assert (len(losses), run.kept_epoch, run.stopped) == (40, best + 1, "epochs")
     assert losses[-1] > 2 * losses[best]
-    last = ev.fit(supervised(data), data, **TOO_LONG, keep="last")
+    last = ev.fit(data, method=supervised(data), **TOO_LONG, keep="last")
     assert last.kept_epoch is None
     assert [record["validation"] for record in last.history] == losses  # only the weights at the end differ
-    short = ev.fit(supervised(data), data, **{**TOO_LONG, "epochs": best + 1})
+    short = ev.fit(data, method=supervised(data), **{**TOO_LONG, "epochs": best + 1})
     assert same(weights(short.method), weights(run.method))
     assert log_loss(last, seed=1) > 2 * log_loss(run, seed=1)
     loss = f"validation loss {losses[best]:.3g} was the lowest; that of the last is {losses[-1]:.3g}"
@@ -80,20 +80,20 @@ def test_training_far_too_long_leaves_predictions_as_good_as_those_of_the_best_e
 
 
 def test_a_time_budget_is_not_spent_after_the_loss_has_stopped_falling(data: ev.Dataset) -> None:
-    run = ev.fit(supervised(data), data, time_budget=600, **{**TOO_LONG, "epochs": None})
+    run = ev.fit(data, method=supervised(data), time_budget=600, **{**TOO_LONG, "epochs": None})
     assert (run.stopped, len(run.history)) == ("early stopping", (run.kept_epoch or 0) + 5)
     assert run.seconds < 600
 
 
 def test_a_killed_run_that_is_resumed_has_the_same_weights(data: ev.Dataset, tmp_path: Path) -> None:
     options = {**TOO_LONG, "epochs": 10, "checkpoint_every": 3}
-    whole = ev.fit(supervised(data), data, **options)
+    whole = ev.fit(data, method=supervised(data), **options)
     assert whole.kept_epoch is not None
     assert whole.kept_epoch < 9
     cut = 13 * whole.kept_epoch + 15  # after the best epoch, whose weights are in the checkpoint
     with pytest.raises(Interrupted):
-        ev.fit(supervised(data), data, out=tmp_path / "run", progress=interrupt_after(cut), **options)
-    resumed = ev.fit(supervised(data), data, out=tmp_path / "run", resume=True, **options)
+        ev.fit(data, method=supervised(data), out=tmp_path / "run", progress=interrupt_after(cut), **options)
+    resumed = ev.fit(data, method=supervised(data), out=tmp_path / "run", resume=True, **options)
     assert same(weights(resumed.method), weights(whole.method))
     loaded = ev.load(tmp_path / "run")
     assert loaded.kept_epoch == whole.kept_epoch
@@ -101,14 +101,14 @@ def test_a_killed_run_that_is_resumed_has_the_same_weights(data: ev.Dataset, tmp
 
 
 def test_a_quarter_to_a_seventh_of_labelled_entities_by_class_measure_the_training(data: ev.Dataset) -> None:
-    run = ev.fit(supervised(data), data, epochs=1)
+    run = ev.fit(data, method=supervised(data), epochs=1)
     assert (run.config["fit"]["validation"], run.config["fit"]["keep"]) == (pytest.approx(50 / ENTITIES, 1e-4), "best")
-    off = ev.fit(supervised(data), data, epochs=1, validation=0)
+    off = ev.fit(data, method=supervised(data), epochs=1, validation=0)
     assert (off.history[0]["validation"], off.kept_epoch) == (None, None)
     assert any(note.startswith("the 260 usable entities are not split for a validation") for note in off.notes)
-    tiny = ev.fit(supervised(data), data[:30], epochs=1)
+    tiny = ev.fit(data[:30], method=supervised(data), epochs=1)
     assert tiny.history[0]["validation"] is None
-    other = ev.fit(coles(dataset()), dataset(), epochs=2, validation=0.2)  # learns no label
+    other = ev.fit(dataset(), method=coles(dataset()), epochs=2, validation=0.2)  # learns no label
     assert (other.kept_epoch, "keep" in other.config["fit"], other.config["fit"]["validation"]) == (None, False, 0.2)
 
 
@@ -135,7 +135,7 @@ STEPS: dict[str, Any] = {"batch_size": 8, "lr": 0.09, "schedule": "constant", "v
 
 def test_the_best_epoch_by_a_declared_score_is_kept_although_the_loss_falls_further() -> None:
     method = Passing()
-    run = ev.fit(method, dataset(), epochs=6, keep="best", **STEPS)
+    run = ev.fit(dataset(), method=method, epochs=6, keep="best", **STEPS)
     losses, scores = zip(*((r["validation"], r["validation_closeness"]) for r in run.history), strict=True)
     assert np.argmin(losses) == 5  # the number is about 0.36, 0.72, 1.07, 1.42, 1.75, 2.06 after the epochs
     assert (np.argmax(scores), run.kept_epoch) == (2, 3)
@@ -143,7 +143,7 @@ def test_the_best_epoch_by_a_declared_score_is_kept_although_the_loss_falls_furt
     sentence = f"epoch 3 of 6, whose validation closeness {scores[2]:.3g} was the highest; that of the last is"
     assert any(f"{sentence} {scores[5]:.3g}" in note for note in run.notes)
     assert far_from_best(run) is None
-    last = ev.fit(Passing(), dataset(), epochs=6, **STEPS)
+    last = ev.fit(dataset(), method=Passing(), epochs=6, **STEPS)
     assert last.kept_epoch is None
     assert last.history[5]["validation_closeness"] == scores[5]
     warning = f"6, with a validation closeness of {scores[5]:.3g}, while epoch 3 had {scores[2]:.3g}; for better"
@@ -151,23 +151,23 @@ def test_the_best_epoch_by_a_declared_score_is_kept_although_the_loss_falls_furt
 
 
 def test_patience_counts_epochs_without_a_better_score() -> None:
-    run = ev.fit(Passing(), dataset(), epochs=30, patience=2, **STEPS)
+    run = ev.fit(dataset(), method=Passing(), epochs=30, patience=2, **STEPS)
     assert (run.kept_epoch, len(run.history), run.stopped) == (3, 5, "early stopping")
-    by_time = ev.fit(Passing(), dataset(), time_budget=600, keep="best", **STEPS)
+    by_time = ev.fit(dataset(), method=Passing(), time_budget=600, keep="best", **STEPS)
     assert (by_time.kept_epoch, len(by_time.history), by_time.stopped) == (3, 3 + 5, "early stopping")
 
 
 def test_equal_scores_are_compared_by_the_loss() -> None:
-    run = ev.fit(Passing(best=None), dataset(), epochs=6, keep="best", **STEPS)
+    run = ev.fit(dataset(), method=Passing(best=None), epochs=6, keep="best", **STEPS)
     assert run.kept_epoch == 6
 
 
 def test_methods_without_a_score_have_the_records_that_they_had() -> None:
     records: list[dict[str, Any]] = []
-    run = ev.fit(coles(dataset()), dataset(), epochs=1, validation=0.2, progress=records.append)
+    run = ev.fit(dataset(), method=coles(dataset()), epochs=1, validation=0.2, progress=records.append)
     entries = ["epoch", "step", "loss", "validation", "lr", "seconds", "events_per_second", "share"]
     assert all(list(record) == entries for record in (*records, *run.history))
-    ev.fit(Passing(), dataset(), epochs=1, progress=records.append, **STEPS)
+    ev.fit(dataset(), method=Passing(), epochs=1, progress=records.append, **STEPS)
     assert list(records[-2]) == list(records[-1]) == [*entries[:4], "validation_closeness", *entries[4:]]
     assert records[-2]["validation_closeness"] is None
 

@@ -20,8 +20,8 @@ import eventvec as ev
 import processes
 from eventvec.cli import app
 from eventvec.errors import CheckpointError
-from eventvec.runs import Record
-from eventvec.runs.run_files import read_tensors, write_tensors
+from eventvec.models import Record
+from eventvec.models.model_files import read_tensors, write_tensors
 from eventvec.training import state
 from fits import Interrupted, coles, dataset, interrupt_after, same, table, weights
 
@@ -95,7 +95,9 @@ def train_slowly(out: str, resume: bool) -> None:
             while not Path(f"{out}.stop").exists():
                 time.sleep(0.01)
 
-    ev.fit(coles(data), data, out=out, resume=resume, epochs=2, batch_size=8, checkpoint_every=1, progress=progress)
+    ev.fit(
+        data, method=coles(data), out=out, resume=resume, epochs=2, batch_size=8, checkpoint_every=1, progress=progress
+    )
 
 
 @pytest.fixture
@@ -120,12 +122,12 @@ def test_a_second_process_is_refused_and_harms_no_training_that_runs(
     before = sorted(out.iterdir())
     for resume in (False, True):
         with pytest.raises(CheckpointError, match=r"another process writes the run in .*; wait until it ends"):
-            ev.fit(coles(data), data, out=out, resume=resume, epochs=2, batch_size=8)
+            ev.fit(data, method=coles(data), out=out, resume=resume, epochs=2, batch_size=8)
     assert sorted(out.iterdir()) == before
     (tmp_path / "run.stop").touch()
     training.join()
     assert training.exitcode == 0
-    undisturbed = ev.fit(coles(data), data, epochs=2, batch_size=8)
+    undisturbed = ev.fit(data, method=coles(data), epochs=2, batch_size=8)
     assert same(weights(ev.load(out).encoder), weights(undisturbed.encoder))
 
 
@@ -134,8 +136,8 @@ def test_the_lock_of_a_killed_training_is_free(data: ev.Dataset, tmp_path: Path,
     training.kill()
     training.join()
     (out / ".checkpoint.safetensors.0123456789abcdef.draft").touch()
-    run = ev.fit(coles(data), data, out=out, resume=True, epochs=2, batch_size=8)
-    assert same(weights(run.encoder), weights(ev.fit(coles(data), data, epochs=2, batch_size=8).encoder))
+    run = ev.fit(data, method=coles(data), out=out, resume=True, epochs=2, batch_size=8)
+    assert same(weights(run.encoder), weights(ev.fit(data, method=coles(data), epochs=2, batch_size=8).encoder))
     assert not list(out.glob(".*"))
 
 
@@ -172,7 +174,7 @@ def test_a_damaged_checkpoint_is_refused_and_stays(
 ) -> None:
     settings: dict[str, Any] = {"epochs": 2, "batch_size": 12, "checkpoint_every": 1}
     with pytest.raises(Interrupted):
-        ev.fit(coles(data), data, out=tmp_path / "run", progress=interrupt_after(3), **settings)
+        ev.fit(data, method=coles(data), out=tmp_path / "run", progress=interrupt_after(3), **settings)
     path = tmp_path / "run" / "checkpoint.safetensors"
     tensors, texts = read_tensors(path)
     counts = json.loads(texts["counts"])
@@ -180,16 +182,16 @@ def test_a_damaged_checkpoint_is_refused_and_stays(
     write_tensors(path, tensors, {"counts": json.dumps(counts)})
     damaged = path.read_bytes()
     with pytest.raises(CheckpointError, match=f"checkpoint.safetensors is damaged: .*{message}"):
-        ev.fit(coles(data), data, out=tmp_path / "run", resume=True, **settings)
+        ev.fit(data, method=coles(data), out=tmp_path / "run", resume=True, **settings)
     assert path.read_bytes() == damaged
 
 
 def test_a_checkpoint_of_a_gpu_is_refused_elsewhere(data: ev.Dataset, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"epochs": 2, "batch_size": 12, "checkpoint_every": 1}
     with pytest.raises(Interrupted):
-        ev.fit(coles(data), data, out=tmp_path / "run", progress=interrupt_after(3), **settings)
+        ev.fit(data, method=coles(data), out=tmp_path / "run", progress=interrupt_after(3), **settings)
     path = tmp_path / "run" / "checkpoint.safetensors"
     tensors, texts = read_tensors(path)
     write_tensors(path, {**tensors, "cuda_rng": tensors["rng"][:16]}, texts)
     with pytest.raises(CheckpointError, match=r"was written on a GPU, .* cpu cannot continue; resume with device cuda"):
-        ev.fit(coles(data), data, out=tmp_path / "run", resume=True, **settings)
+        ev.fit(data, method=coles(data), out=tmp_path / "run", resume=True, **settings)

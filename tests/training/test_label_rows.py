@@ -46,9 +46,9 @@ def panel() -> pl.DataFrame:
 
 
 @cache
-def run() -> ev.Run:
+def run() -> ev.Model:
     data = ev.read(events(), key="card", time="at", categorical=["what"], fitting=ev.Fitting(min_count=1))
-    return ev.fit("coles", data, epochs=1, dim=16, beside=[])
+    return ev.fit(data, method="coles", epochs=1, dim=16, beside=[])
 
 
 @pytest.mark.parametrize("encoder", ["gru", "tcn"])
@@ -61,7 +61,7 @@ def test_labels_of_several_times_are_learned_and_predicted_as_of_each(encoder: s
             events(), cutoffs=train, cutoff_column="month", static=train, key="card", time="at", categorical=["what"],
             fitting=ev.Fitting(min_count=1),
         )  # fmt: skip
-        tuned = ev.fit("supervised", data, encoder=encoder, label="y", epochs=6, lr=0.01, seed=1)
+        tuned = ev.fit(data, method="supervised", encoder=encoder, label="y", epochs=6, lr=0.01, seed=1)
     predicted = pl.DataFrame(ev.predict(tuned, events(), cutoffs=test, cutoff_column="month"))
     joined = predicted.join(test, on=["card", "month"], how="inner")
     assert len(joined) == len(predicted) == len(test)
@@ -144,7 +144,7 @@ def test_repeated_rows_that_agree_count_once_and_other_methods_take_one_row_per_
     assert ev.fine_tune(run(), events(), again, "y", epochs=1).usable == len(panel())
     data = ev.read(events(), key="card", time="at", cutoffs=panel(), cutoff_column="month")
     with pytest.raises(ConfigError, match="one row per entity is needed"):
-        ev.fit("coles", data, epochs=1)
+        ev.fit(data, method="coles", epochs=1)
 
 
 def test_the_fingerprint_of_a_panel_tells_its_rows_apart() -> None:

@@ -60,7 +60,7 @@ def test_tensorboard_reads_what_was_written(events: pl.DataFrame, tmp_path: Path
     reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     data, seen = ev.read(events, key="customer", time="when"), []
     with ev.to_tensorboard(tmp_path / "logs") as records:
-        run = ev.fit("ocp", data, epochs=3, batch_size=16, progress=lambda r: (seen.append(r), records(r)))
+        run = ev.fit(data, method="ocp", epochs=3, batch_size=16, progress=lambda r: (seen.append(r), records(r)))
     written = reader.EventAccumulator(str(tmp_path / "logs")).Reload()
     steps = [(event.step, event.value) for event in written.Scalars("step/loss")]
     epochs = [(event.step, event.value) for event in written.Scalars("epoch/loss")]
@@ -88,7 +88,7 @@ def test_mlflow_reads_what_the_command_wrote_without_a_connection(events: pl.Dat
 
 def test_folders_that_cannot_be_written_to_are_refused(events: pl.DataFrame, tmp_path: Path) -> None:
     data = ev.read(events, key="customer", time="when")
-    ev.fit("ocp", data, epochs=1, out=tmp_path / "run")
+    ev.fit(data, method="ocp", epochs=1, out=tmp_path / "run")
     (tmp_path / "file").write_text("")
     with pytest.raises(ev.ConfigError, match="file is a file; name a folder for the records"):
         ev.to_tensorboard(tmp_path / "file")

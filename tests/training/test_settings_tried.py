@@ -24,17 +24,17 @@ def data() -> ev.Dataset:
     return attach(dataset(), labels())
 
 
-def fit(data: ev.Dataset, **options: Any) -> ev.Run:
-    return ev.fit("supervised", data, label="churn", auxiliary="next_event", dim=8, **{**OPTIONS, **options})
+def fit(data: ev.Dataset, **options: Any) -> ev.Model:
+    return ev.fit(data, method="supervised", label="churn", auxiliary="next_event", dim=8, **{**OPTIONS, **options})
 
 
 @pytest.fixture(scope="module")
-def chosen(data: ev.Dataset) -> ev.Run:
+def chosen(data: ev.Dataset) -> ev.Model:
     return fit(data)
 
 
 def test_the_weight_with_the_lowest_validation_loss_is_kept_as_if_it_had_been_given(
-    data: ev.Dataset, chosen: ev.Run
+    data: ev.Dataset, chosen: ev.Model
 ) -> None:
     runs = {f"auxiliary_weight = {weight:g}": fit(data, auxiliary_weight=weight) for weight in WEIGHTS}
     losses = {setting: min(each["validation"] for each in run.history) for setting, run in runs.items()}
@@ -50,7 +50,7 @@ def test_the_weight_with_the_lowest_validation_loss_is_kept_as_if_it_had_been_gi
 
 @pytest.mark.parametrize("step", [3, 9, 12])
 def test_a_run_that_was_killed_in_any_training_resumes_to_the_same_weights(
-    step: int, data: ev.Dataset, chosen: ev.Run, tmp_path: Path
+    step: int, data: ev.Dataset, chosen: ev.Model, tmp_path: Path
 ) -> None:
     steps = len(chosen.history) and chosen.steps * 3  # of all trainings
     assert steps >= step

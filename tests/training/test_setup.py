@@ -21,8 +21,8 @@ def data() -> ev.Dataset:
 
 
 @pytest.fixture(scope="module")
-def run(data: ev.Dataset, tmp_path_factory: pytest.TempPathFactory) -> ev.Run:
-    return ev.fit("ocp", data, epochs=1, out=tmp_path_factory.mktemp("runs") / "run")
+def run(data: ev.Dataset, tmp_path_factory: pytest.TempPathFactory) -> ev.Model:
+    return ev.fit(data, method="ocp", epochs=1, out=tmp_path_factory.mktemp("runs") / "run")
 
 
 def test_sizes_follow_from_the_data_and_defaults_are_written_out(data: ev.Dataset) -> None:
@@ -54,19 +54,19 @@ def test_given_sizes_are_not_changed(data: ev.Dataset) -> None:
     ],
 )
 def test_fit_by_name_or_tables_equals_fit_of_the_method_built_by_hand(data: ev.Dataset, method: Any) -> None:
-    run = ev.fit(method, data, epochs=2, seed=3)
+    run = ev.fit(data, method=method, epochs=2, seed=3)
     tables = settings(data.sequences, {"method": {"name": method}} if isinstance(method, str) else method)
     torch.manual_seed(3)
     by_hand = build_method(tables, data.schema)
-    again = ev.fit(by_hand, data, **{**tables["fit"], "epochs": 2, "seed": 3})
+    again = ev.fit(data, method=by_hand, **{**tables["fit"], "epochs": 2, "seed": 3})
     assert same(weights(run.method), weights(by_hand))
     assert again.config == {**run.config, **describe(build_method(run.config, data.schema))}
-    other = ev.fit(method, data, epochs=2, seed=4)
+    other = ev.fit(data, method=method, epochs=2, seed=4)
     assert not same(weights(run.method), weights(other.method))
 
 
 def test_options_of_the_call_replace_those_of_the_tables(data: ev.Dataset) -> None:
-    run = ev.fit({"method": {"name": "ocp"}, "fit": {"epochs": 5, "seed": 2}}, data, epochs=1)
+    run = ev.fit(data, method={"method": {"name": "ocp"}, "fit": {"epochs": 5, "seed": 2}}, epochs=1)
     assert (len(run.history), run.info["seed"]) == (1, 2)
 
 
@@ -84,7 +84,7 @@ def test_options_of_the_call_replace_those_of_the_tables(data: ev.Dataset) -> No
 )
 def test_wrong_tables_are_refused(data: ev.Dataset, tables: dict[str, Any], message: str) -> None:
     with pytest.raises(ev.ConfigError, match=message):
-        ev.fit(tables, data)
+        ev.fit(data, method=tables)
 
 
 def test_building_draws_weights_with_the_seed_and_restores_the_global_generator(data: ev.Dataset) -> None:
@@ -105,7 +105,7 @@ def test_a_configuration_without_a_run_to_start_from() -> None:
 
 
 @pytest.mark.parametrize("kind", [str, Path])
-def test_a_method_starts_from_the_encoder_of_a_run(data: ev.Dataset, run: ev.Run, kind: type[Any]) -> None:
+def test_a_method_starts_from_the_encoder_of_a_run(data: ev.Dataset, run: ev.Model, kind: type[Any]) -> None:
     config = {"method": {"name": "coles"}, "encoder": {"from": kind(run.path)}}
     parent = parent_run(config)
     assert parent is not None
@@ -118,10 +118,10 @@ def test_a_method_starts_from_the_encoder_of_a_run(data: ev.Dataset, run: ev.Run
 
 
 def test_a_run_that_starts_from_another_records_it_and_loads_without_it(
-    data: ev.Dataset, run: ev.Run, tmp_path: Path
+    data: ev.Dataset, run: ev.Model, tmp_path: Path
 ) -> None:
     tables = {"method": {"name": "coles"}, "encoder": {"from": str(run.path)}}
-    second = ev.fit(tables, data, epochs=1, out=tmp_path / "second")
+    second = ev.fit(data, method=tables, epochs=1, out=tmp_path / "second")
     assert (second.info["from"], second.config["encoder"]["from"]) == (run.id, str(run.path))
     assert f"started from run {run.id}" in (tmp_path / "second" / "README.md").read_text()
     text = (tmp_path / "second" / "config.toml").read_text()
@@ -129,13 +129,13 @@ def test_a_run_that_starts_from_another_records_it_and_loads_without_it(
     assert same(weights(ev.load(tmp_path / "second").method), weights(second.method))
 
 
-def test_an_encoder_is_trained_further_without_change(data: ev.Dataset, run: ev.Run) -> None:
+def test_an_encoder_is_trained_further_without_change(data: ev.Dataset, run: ev.Model) -> None:
     with pytest.raises(ev.ConfigError, match=r"encoder.dim must be that of run .*, 32, got 16; leave it out"):
         settings(data.sequences, {"encoder": {"from": str(run.path), "dim": 16}}, run)
     assert settings(data.sequences, {"encoder": {"dim": 32}}, run)["encoder"]["dim"] == 32
     other = ev.read(table(), key="id", time="t", categorical=["code"])
     with pytest.raises(ev.DataError, match=r"by another schema than the run's; the two differ in numeric"):
-        ev.fit({"encoder": {"from": str(run.path)}}, other, epochs=1)
+        ev.fit(other, method={"encoder": {"from": str(run.path)}}, epochs=1)
 
 
 def test_an_encoder_without_a_name_cannot_be_built_again(data: ev.Dataset) -> None:
@@ -147,7 +147,7 @@ def test_an_encoder_without_a_name_cannot_be_built_again(data: ev.Dataset) -> No
         def forward(self, x: ev.Sequences) -> torch.Tensor:
             return self.encoder(x)
 
-    run = ev.fit(ev.methods.pcl(Own(), length=2), data, epochs=1)
+    run = ev.fit(data, method=ev.methods.pcl(Own(), length=2), epochs=1)
     with pytest.raises(ev.ConfigError, match=rf"the encoder of run {run.id} has no name in configurations"):
         settings(data.sequences, {}, run)
 
@@ -160,7 +160,7 @@ def test_a_run_that_is_absent_cannot_be_started_from(tmp_path: Path) -> None:
 def test_what_is_recorded_is_read_from_the_parts_that_trained(data: ev.Dataset, tmp_path: Path) -> None:
     method: Any = build_method(settings(data.sequences, {"method": {"name": "coles"}}), data.schema)
     method.margin, method.views = 0.25, ev.views.DisjointSegments(3)
-    trained = ev.fit(method, data, epochs=1, out=tmp_path / "run")
+    trained = ev.fit(data, method=method, epochs=1, out=tmp_path / "run")
     loaded: Any = ev.load(tmp_path / "run").method
     assert (loaded.margin, loaded.views) == (0.25, ev.views.DisjointSegments(3))
     assert same(weights(loaded), weights(trained.method))

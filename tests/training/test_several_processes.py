@@ -123,10 +123,10 @@ def training_data() -> ev.Dataset:
     return ev.read(events(), key="card", time="day", categorical=["code"])
 
 
-def train(out: Path, progress: Any = None, seed: int = 0, resume: bool = False) -> ev.Run:
+def train(out: Path, progress: Any = None, seed: int = 0, resume: bool = False) -> ev.Model:
     tables = {"method": {"name": "coles"}, "encoder": {"name": "gru", "dim": 8}}
     options: dict[str, Any] = {"epochs": 2, "batch_size": 16, "beside": [], "checkpoint_every": 1, "seed": seed}
-    return ev.fit(tables, training_data(), out=out, progress=progress, resume=resume, **options)
+    return ev.fit(training_data(), method=tables, out=out, progress=progress, resume=resume, **options)
 
 
 def interrupted(rank: int, folder: Path) -> None:
@@ -226,7 +226,7 @@ def alone_in_one(rank: int, folder: Path) -> None:
     losses = iter([3.0, 2.0 + rank, 1.0 + 3 * rank])
     state.validate = lambda *arguments: ([next(losses)], None)
     tables = {"method": {"name": "coles"}, "encoder": {"name": "gru", "dim": 8}}
-    run = ev.fit(tables, training_data(), epochs=3, patience=1, validation=0.2, batch_size=16, beside=[])
+    run = ev.fit(training_data(), method=tables, epochs=3, patience=1, validation=0.2, batch_size=16, beside=[])
     assert [record["validation"] for record in run.history] == [3, 2, 1]
     with pytest.raises(ConfigError, match="got 2 processes on 1 GPUs"):
         distributed.check_apart("GPU a")
@@ -309,7 +309,7 @@ def check_trained_by_two(printed: str, folder: Path) -> None:
     assert json.loads(printed)["steps"] == 4
     data = ev.read(folder / "events.parquet", key="card", time="day", categorical=["code"])
     tables = {"method": {"name": "coles"}, "encoder": {"name": "gru", "dim": 8}}
-    ev.fit(tables, data, epochs=2, batch_size=16, beside=["timing"], out=folder / "one")
+    ev.fit(data, method=tables, epochs=2, batch_size=16, beside=["timing"], out=folder / "one")
     one, two = weights(folder / "one"), weights(folder / "two")
     assert one.keys() == two.keys()
     for name, values in one.items():

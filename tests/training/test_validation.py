@@ -96,7 +96,7 @@ def test_a_validation_on_smaller_batches_is_noted_for_losses_that_compare_rows()
     assert size_note(Comparing(), training, held_out[:0], 64) == ()
     data = make.dataset([12] * 40)
     options = {"shortest": 3, "longest": 6, "epochs": 1, "validation": 0.25}
-    notes = {size: fit("coles", data, batch_size=size, **options).notes for size in (10, 16)}
+    notes = {size: fit(data, method="coles", batch_size=size, **options).notes for size in (10, 16)}
     assert [any("16 in training and 10 in the validation" in note for note in notes[size]) for size in notes] == [0, 1]
 
 

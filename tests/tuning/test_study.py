@@ -64,7 +64,7 @@ def test_the_first_trial_has_the_defaults_and_no_settings_are_tried_twice(finish
     assert len(set(tried)) == 3
     assert {dim for dim, _ in tried} <= {4, 8, 32}
     searched = fits.dataset()[~holdout_mask(fits.dataset().keys, 0.4, 1)]
-    alone = ev.fit("coles", searched, epochs=3, seed=1, beside=[], batch_size=8)
+    alone = ev.fit(searched, method="coles", epochs=3, seed=1, beside=[], batch_size=8)
     assert fits.same(alone.method.state_dict(), ev.load(folder / "trial-00").method.state_dict())
 
 

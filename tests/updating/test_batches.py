@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import eventvec as ev
 import make
-from eventvec.encoders.beside import fitted_beside, sizes_beside
+import updates
 from updates import Method, content, same, table, untrained, whole, with_late_events
 
 # Equality with the whole history
@@ -70,7 +70,7 @@ def daily(entities: int, days: int, seed: int = 0) -> pl.DataFrame:
 @pytest.mark.slow  # each of the updates waits for the disk
 def test_after_a_thousand_updates_the_embeddings_are_still_those_of_whole_histories(tmp_path: Path) -> None:
     entities, events = 3, daily(3, 1000)
-    run = ev.fit("coles", ev.read(daily(40, 30, seed=1), key="id", time="at"), epochs=1)
+    run = ev.fit(ev.read(daily(40, 30, seed=1), key="id", time="at"), method="coles", epochs=1)
     z = run.embed(events)
     assert list(z.parts) == ["learned", "timing", "aggregates"]
     for day in range(1000):
@@ -274,7 +274,7 @@ def extreme(numbers: list[float]) -> pl.DataFrame:
 def test_the_state_holds_all_sums_that_can_be_embedded(tmp_path: Path) -> None:
     run, events = untrained(), table()
     x = ev.read(events, schema=run.schema).sequences
-    run = replace(run, beside=fitted_beside(run.schema, sizes_beside(run.schema, ["timing", "aggregates"], 64), x))
+    run = updates.with_beside(run, ["timing", "aggregates"], x)
     ev.update(run, events, tmp_path / "state")
     for numbers in ([9e37] * 2, [9e37] * 5, [-9e37] * 9):  # log1p of torch 2.6 is infinite beyond 1e38
         batch = extreme(numbers)
@@ -288,7 +288,7 @@ def test_numbers_that_overflow_are_refused_alike_with_their_column_and_no_key(tm
     fee = replace(amount, name="fee")  # infinite numbers of two columns have no sum
     schema = replace(make.schema(), numeric=(amount, fee))
     gru = ev.encoders.GRU(ev.encoders.EventEncoder(schema), dim=8).eval()
-    run = replace(untrained(), method=Method(gru), schema=schema)
+    run = updates.with_method(untrained(), Method(gru), schema=schema)
     batch = extreme([3e38, 1.0]).with_columns(fee=-pl.col("amount") / 2)
     for apply in (run.embed, partial(ev.update, run, state=tmp_path / "state")):
         with pytest.raises(ev.DataError) as error:

@@ -195,10 +195,10 @@ def test_a_flipped_bit_of_a_version_is_found_where_the_row_is_read(tmp_path: Pat
 
 
 def test_no_store_is_created_in_a_run_folder(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text("{}")
+    (tmp_path / "model.json").write_text("{}")
     with pytest.raises(CheckpointError, match=r"lies in the run folder .*; name a store elsewhere"):
         filled(tmp_path / "state")
-    assert [file.name for file in tmp_path.iterdir()] == ["run.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["model.json"]
 
 
 def test_a_folder_is_no_store(tmp_path: Path) -> None:

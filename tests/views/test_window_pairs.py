@@ -15,7 +15,7 @@ import make
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods import ocp
 from eventvec.sequences import Sequences
-from eventvec.training.loop import fit
+from eventvec.training.fitting import fit
 from eventvec.views import PAIRS, BiasedOrderPairs, EntityPairs, NextPairs, OrderPairs, PermutationPairs, SwappedPairs
 from laws import counting, is_uniform, rng
 
@@ -321,11 +321,13 @@ def test_options_below_their_minimum_are_refused(pairs, option, message):
 
 def test_rows_without_two_windows_are_counted_and_a_table_of_such_rows_is_refused():
     with pytest.raises(DataError, match=r"0 of 3 entities .* too short \(the longest has 3 events\)"):
-        fit(ocp(make.encoder("gru"), length=2), make.dataset([3, 2, 3]), epochs=1)
+        fit(make.dataset([3, 2, 3]), method=ocp(make.encoder("gru"), length=2), epochs=1)
     data = make.dataset([9, 9])
     data.sequences.columns["time"].zero_()
     with pytest.raises(DataError, match="the longest has 9 events at 1 distinct time"):
-        fit(ocp(make.encoder("gru")), data, epochs=1)
-    result = fit(ocp(make.encoder("gru"), length=2), make.dataset([4, 2, 5, 3]), epochs=1, batch_size=2, validation=0)
+        fit(data, method=ocp(make.encoder("gru")), epochs=1)
+    result = fit(
+        make.dataset([4, 2, 5, 3]), method=ocp(make.encoder("gru"), length=2), epochs=1, batch_size=2, validation=0
+    )
     assert result.usable == 2
     assert any("2 of 4 entities cannot be used" in note for note in result.notes)

@@ -26,8 +26,8 @@ from eventvec.learners.folds import group_codes, units
 from eventvec.learners.metrics import METRICS
 from eventvec.learners.single_learners import linear
 from eventvec.learners.task import Target, target
+from eventvec.models import Model, check_model
 from eventvec.options import accepts, gather, those_of
-from eventvec.runs import Run, check_run
 from eventvec.sequences import Array
 from eventvec.statistics import Estimate
 from eventvec.tables.keys import align, texts
@@ -44,7 +44,7 @@ OUT_OF_DISTRIBUTION = (
 
 @accepts(InfluenceOptions, Cuts, TableFormat)
 def influence(
-    run: Run,
+    run: Model,
     events: Dataset | Tabular,
     labels: Tabular | None = None,
     label: str | None = None,
@@ -77,13 +77,13 @@ def influence(
 
     Args:
         run: A run, from `fit` or `load`.
-        events: The events, as `Run.read` takes them, with one row per entity.
+        events: The events, as `Model.read` takes them, with one row per entity.
         labels: A table with the key and the label, as `read` takes tables.
         label: The column to predict.
         entity: The key of one entity, to measure it alone.
         progress: Called with the number of vectors that are done and of all vectors.
         options: The fields of `InfluenceOptions` (key, group, task, folds, model, entities, seed), and as for
-            `Run.read`.
+            `Model.read`.
 
     Returns:
         An answer with a row for each field and period, the largest influence first: its name `left_out`, `kind`
@@ -102,14 +102,14 @@ def influence(
         >>> bought, paid = rng.choice(["tea", "ink"], 800), rng.random(800)
         >>> events = pl.DataFrame({"card": np.arange(800) % 80, "day": np.arange(800), "what": bought, "paid": paid})
         >>> labels = events.group_by("card").agg(likes=(pl.col("what") == "tea").mean() > 0.5)
-        >>> run = ev.fit("coles", ev.read(events, key="card", time="day"), epochs=1)
+        >>> run = ev.fit(ev.read(events, key="card", time="day"), method="coles", epochs=1)
         >>> result = ev.influence(run, events, labels, "likes")
         >>> result.rows[0]["left_out"], result.rows[0]["change"].place
         ('what', 'behind')
         >>> ev.influence(run, events, entity=7).frame().columns
         ['left_out', 'kind', 'change', 'change_low', 'change_high']
     """
-    check_run(run)
+    check_model(run)
     chosen = gather(options, InfluenceOptions, Cuts, TableFormat)
     _check_labels(labels, label, chosen)
     reading = those_of(options, Cuts, TableFormat)
@@ -172,7 +172,7 @@ def _place(data: Dataset, entity: Any, usable: Array) -> int:
 class _Request:
     """What is measured: `usable` rows have events that the encoder can read, `place` is the one row, None for all."""
 
-    run: Run
+    run: Model
     data: Dataset
     usable: Array
     place: int | None

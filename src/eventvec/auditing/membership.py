@@ -11,7 +11,7 @@ from eventvec.dataset import Dataset
 from eventvec.embedding import encode
 from eventvec.encoders import Aggregates
 from eventvec.errors import ConfigError, DataError
-from eventvec.runs import Run
+from eventvec.models import Model
 from eventvec.sequences import Array
 from eventvec.statistics.areas import of_groups, share_found
 from eventvec.statistics.corrections import together
@@ -25,7 +25,7 @@ HOLD_OUT = "train with a share held out: read(..., holdout=0.2) (--holdout 0.2)"
 
 
 def membership_findings(
-    run: Run, z: Embeddings, data: Dataset, *, seed: int, level: float
+    run: Model, z: Embeddings, data: Dataset, *, seed: int, level: float
 ) -> tuple[list[Row], list[str]]:
     """Return whether two attacks can distinguish members of the training data from held-out entities, and notes.
 
@@ -75,7 +75,7 @@ def _finding(name: str, members: Array, others: Array, level: float, control: fl
     return judged("membership", name, claims, how, score, {"aggregates": control}, beyond=True)
 
 
-def _groups(run: Run, z: Embeddings, data: Dataset, seed: int) -> tuple[Array, Array]:
+def _groups(run: Model, z: Embeddings, data: Dataset, seed: int) -> tuple[Array, Array]:
     """Return the rows of members and of others; refuse where it is not known who was a member."""
     held_out = z.held_out
     if data[~held_out].fingerprint != run.info["fingerprint"]:
@@ -91,7 +91,7 @@ def _groups(run: Run, z: Embeddings, data: Dataset, seed: int) -> tuple[Array, A
     return members, others
 
 
-def _likeness(run: Run, data: Dataset, rows: Array) -> tuple[Array, Array]:
+def _likeness(run: Model, data: Dataset, rows: Array) -> tuple[Array, Array]:
     """Return `(n,)` the similarity of the halves of each row, and which rows are long enough to have halves."""
     x = data.sequences[torch.from_numpy(rows)]
     long = x.lengths.numpy() >= EVENTS

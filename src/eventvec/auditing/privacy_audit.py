@@ -13,8 +13,8 @@ from eventvec.auditing.linkage import linkage_finding
 from eventvec.auditing.membership import membership_findings
 from eventvec.dataset import Dataset, check_entities
 from eventvec.errors import ConfigError, no_column, shown
+from eventvec.models import Model, check_model
 from eventvec.options import accepts, gather
-from eventvec.runs import Run, check_run
 from eventvec.tables.sources import Tabular, columns_of
 
 LEVEL = 0.05
@@ -23,7 +23,7 @@ LEVEL = 0.05
 
 @accepts(AuditOptions)
 def audit(
-    run: Run,
+    run: Model,
     events: Dataset | Tabular,
     protected: Tabular | None = None,
     *,
@@ -46,7 +46,7 @@ def audit(
 
     Args:
         run: The run.
-        events: The events of its entities, held-out ones included, as `Run.read` takes them.
+        events: The events of its entities, held-out ones included, as `Model.read` takes them.
         protected: A table with the key and protected columns, such as age or sex. Without it, attributes are left out.
         progress: Called with the number of questions that are done, of all questions, and what comes next.
         options: The fields of `AuditOptions` (columns, models, folds, seed).
@@ -71,13 +71,13 @@ def audit(
         >>> shop = np.where(rng.random(len(card)) < np.where(card % 2, 0.9, 0.1), "bar", "gym")
         >>> events = pl.DataFrame({"card": card, "day": rng.integers(0, 99, len(card)), "shop": shop})
         >>> data = ev.read(events, key="card", time="day", categorical=["shop"], holdout=0.4)
-        >>> run = ev.fit("coles", data, epochs=1)
+        >>> run = ev.fit(data, method="coles", epochs=1)
         >>> people = pl.DataFrame({"card": np.arange(120), "old": np.arange(120) % 2 == 1})
         >>> result = ev.audit(run, events, people, models=["logistic_regression"])
         >>> result.rows[0]["name"], result.rows[0]["answer"]
         ('old', 'yes')
     """
-    check_run(run)
+    check_model(run)
     chosen = gather(options, AuditOptions)
     if chosen.columns is not None and protected is None:
         raise ConfigError("columns are named without the table that has them; give it: protected= (--protected)")

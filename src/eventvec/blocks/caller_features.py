@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
+from eventvec.blocks.rows import Features, Rows, filled
 from eventvec.errors import DataError, nearest, shown
 from eventvec.sequences import Array
 from eventvec.tables import read_table
@@ -51,4 +54,55 @@ def caller_features(
     if absent := int((rows < 0).sum()):
         raise DataError(f"{absent:,} of {len(z):,} labelled entities have no row in {where}; every one needs a row")
     values: Array = frame.select(columns).cast(pl.Float64).to_numpy()[rows]
+    return values, columns
+
+
+@dataclass(frozen=True, eq=False)
+class CallerFeatures:
+    """Features from a table of the caller; where they are missing, they have the mean of training, and an indicator.
+
+    Args:
+        name: The name of the table.
+        columns: Its columns besides key and time, in order.
+        means: The mean of each in training, 0 where there was none.
+        time: The name of the column of moments, if the table may have one.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    means: tuple[float, ...]
+    time: str | None
+
+    @staticmethod
+    def of(name: str, rows: Rows, time: str | None) -> CallerFeatures:
+        """Return the block of a table, with the means over the rows."""
+        values, columns = _of_caller(name, rows, time)
+        present = ~np.isnan(values)
+        means = np.where(present, values, 0).sum(0) / np.maximum(present.sum(0), 1)
+        return CallerFeatures(name, tuple(columns), tuple(means.tolist()), time)
+
+    def features(self, rows: Rows) -> Features:
+        """Return the features, as `Block` has them."""
+        if self.name not in rows.features:
+            raise DataError(
+                f"the model reads the table of features {shown(self.name)}; give it: features={{{self.name!r}: table}}"
+            )
+        values, columns = _of_caller(self.name, rows, self.time)
+        if tuple(columns) != self.columns:
+            raise DataError(
+                f"the table of features {shown(self.name)} has other columns than in training; it needs "
+                f"{', '.join(map(shown, self.columns))}, in this order"
+            )
+        return filled(values, np.array(self.means)), columns * 2
+
+
+def _of_caller(name: str, rows: Rows, time: str | None) -> tuple[Array, list[str]]:
+    """Return `(n, d)` numbers of a caller's table, NaN where missing, and the column of each."""
+    moments = None if time is None else pl.Series(time, rows.moments)
+    values, columns = caller_features(name, rows.features[name], rows.data, rows.key, moments)
+    if (infinite := np.isinf(values)).any():
+        raise DataError(
+            f"the table of features {shown(name)} has {int(infinite.sum()):,} infinite numbers; accepted: finite or "
+            "missing ones"
+        )
     return values, columns

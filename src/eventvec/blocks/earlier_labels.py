@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from eventvec.blocks.rows import Features, Rows
 from eventvec.dataset import storage
-from eventvec.errors import printable, shown
+from eventvec.errors import DataError, printable, shown
 from eventvec.learners.task import Target
 from eventvec.schema import Schema
 from eventvec.sequences import Array
@@ -18,6 +20,9 @@ from eventvec.tables.coding import factorize, missing_values, plain_values
 from eventvec.tables.cutoffs import next_times
 from eventvec.tables.keys import Keyed, align
 from eventvec.tables.label_times import TimedLabels
+
+EARLIER = "earlier_labels"
+"""The name of the block."""
 
 
 def delayed_labels(
@@ -128,3 +133,32 @@ def _as_of(rows: pl.DataFrame, labels: pl.DataFrame, unit: int) -> Array:
         pl.exclude("row", "entity", "moment", "end", "time", "known", "count"),
     )
     return features.cast(pl.Float64).fill_null(0).to_numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class EarlierLabels:
+    """The entity's own earlier labels, those of a table that were known by the moment of prediction.
+
+    Args:
+        key: The name of the key in the table of labels.
+        target: The label with its classes; its values are not read.
+        delay: The length of time after which a label is known.
+        inclusive: Whether what becomes known at the very moment is read.
+    """
+
+    key: str
+    target: Target
+    delay: times.Duration
+    inclusive: bool
+
+    def features(self, rows: Rows) -> Features:
+        """Return the features, as `Block` has them."""
+        if (labels := rows.labels.get(self.target.name)) is None:
+            raise DataError(
+                f"the model reads earlier labels; give the table of {shown(self.target.name)} as known so far: "
+                "labels= (--labels)"
+            )
+        values, _, _ = delayed_labels(
+            rows.data, rows.moments, labels, self.key, [self.target], self.delay, self.inclusive
+        )
+        return values, [""] * values.shape[1]

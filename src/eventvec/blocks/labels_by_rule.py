@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from eventvec.blocks.earlier_labels import earlier_labels
-from eventvec.blocks.families import Block, Rows
+from eventvec.blocks.rows import Features, Rows
 from eventvec.errors import ConfigError
 from eventvec.labels.future_options import FutureOptions
 from eventvec.labels.horizons import Rule, name_of_labels
@@ -45,8 +45,8 @@ class LabelsByRule:
     target: Target
     inclusive: bool
 
-    def features(self, rows: Rows) -> Block:
-        """Return the features, as `Family` has them; all are 0 for a row without events."""
+    def features(self, rows: Rows) -> Features:
+        """Return the features, as `Block` has them; all are 0 for a row without events."""
         data, moments = rows.data, rows.moments
         if not self.inclusive:
             moments = ends(data.schema, moments)  # a label is known as soon as the last event of its horizon is read

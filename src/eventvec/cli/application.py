@@ -11,7 +11,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
-from eventvec import interrupts, runs
+from eventvec import interrupts, models
 from eventvec.cli import terminal
 from eventvec.cli.arguments import HEADINGS, Command, Commands
 from eventvec.cli.parameters import WRITTEN, table_output
@@ -32,7 +32,7 @@ app = typer.Typer(
 
 def _show_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"eventvec {runs.versions()['eventvec']}")
+        typer.echo(f"eventvec {models.versions()['eventvec']}")
         raise typer.Exit
 
 
@@ -49,7 +49,7 @@ RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a file that eventvec did not write, too.")]
 Output = Annotated[str, typer.Option("--output", "-o", callback=table_output, help=WRITTEN)]
 
-BEGUN = ("run.json", "plan.json")
+BEGUN = ("model.json", "plan.json")
 """The files of `fit` and `compare` in a folder in which `--resume` continues."""
 
 

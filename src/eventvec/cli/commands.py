@@ -175,8 +175,8 @@ def fit(
     from eventvec import distributed
     from eventvec.embedding import choose_device
     from eventvec.methods.declarations import declared, static_notes, static_roles
+    from eventvec.models.model_files import check_folder
     from eventvec.parts import load_installed
-    from eventvec.runs.run_files import check_folder
     from eventvec.training.setup import parent_run, set_up, settings
 
     place = choose_device(device)
@@ -199,7 +199,7 @@ def fit(
     terminal.notes(data.notes)
     described = {"data": dict(data.origin.options), **settings(data.sequences, tables_, parent)} if mlflow else {}
     with bar("training") as tick, recording(tick, tensorboard, mlflow, out_, described) as progress:
-        run = training.fit(tables_, data, out=out_, resume=resume, device=place, progress=progress)
+        run = training.fit(data, method=tables_, out=out_, resume=resume, device=place, progress=progress)
     terminal.notes(run.notes)
     empty = {"epoch": None, "loss": None, "validation": None}  # the time was up already
     epoch = run.history[(run.kept_epoch or 0) - 1] if run.history else empty  # the best, or else the last
@@ -276,7 +276,7 @@ def update(
         for path, each in followed.items():
             if each.has(forget):
                 each.forget(forget).save(path)
-        from eventvec.runs.run_files import read_info
+        from eventvec.models.model_files import read_info
 
         delete = engines.forget_in_shards if state.is_dir() else updating.forget
         delete(state, forget, read_info(run)["id"])
@@ -295,7 +295,7 @@ def update(
     trained = on_device(run, device)
     for each in followed.values():
         if isinstance(each, searching.Index):
-            each.check_run(trained.id)
+            each.check_model(trained.id)
     with bar("updating"):
         updated = updating.update(trained, events, state, **options)
     terminal.notes(updated.notes)
@@ -340,29 +340,26 @@ def predict(
     A run of a targeted method, such as cresp or cnp, predicts observations at the places of a table, which has the
     columns of the covariates: `eventvec predict run events.parquet --at places.parquet -o predictions.parquet`
     """
-    from eventvec.cli.predictors import predict_labels
-    from eventvec.runs.run_files import is_predictor
+    from eventvec.predicting.prediction import predicted
     from eventvec.training.kept_weights import far_from_best
 
-    options |= {} if static is None else {"static": static}
-    if is_predictor(run):
-        beside = {"at": at, "labels": labels, "features": named_tables(features) or None}
-        given = {name: value for name, value in beside.items() if value is not None}
-        predict_labels(run, events, output, {**options, **given}, overwrite, json_)
-        return
-    if labels is not None or features:
-        raise ConfigError("--labels and --features are for what `fit --labels` wrote; this run was trained otherwise")
-    trained, data = to_score(run, events, output, overwrite, device, options, [at, static])
+    tables_of_features = named_tables(features)
+    beside = [at, static, labels, *tables_of_features.values()]
+    tables.check_output(output, [run, events, options.get("cutoffs"), *beside], overwrite=overwrite)
+    trained = on_device(run, device)
     if warning := far_from_best(trained):
         terminal.notes([warning])
+    given: dict[str, Any] = {"at": at, "static": static, "labels": labels, "features": tables_of_features or None}
+    formats = trained.info.get("given", {}).get("reading") or {}
     with bar("predicting") as tick:
-        predictions = predicting.predict(trained, data, at=at, progress=tick)
+        predictions, rows = predicted(trained, events, progress=tick, **given, **{**formats, **options})
+    terminal.notes(rows.data.notes)
     if count := predictions.column(predictions.num_columns - 1).null_count:
         terminal.notes(
-            [f"{count:,} of {len(predictions):,} predictions are null: a value that the run needs is missing"]
+            [f"{count:,} of {len(predictions):,} predictions are null: a value that the model needs is missing"]
         )
     tables.write(output, predictions, overwrite=overwrite)
-    described = {**counts(data), "rows": len(predictions), "columns": predictions.column_names, "run": trained.id}
+    described = {**counts(rows.data), "rows": len(predictions), "columns": predictions.column_names, "run": trained.id}
     terminal.show({"output": public_name(output), **described}, json_)
 
 

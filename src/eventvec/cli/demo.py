@@ -96,8 +96,8 @@ def _run(
             data, registry = _read(aircrafts)
         with step(f"Learn with CoLES, {epochs} epochs") as advance:
             trained = fit(
-                "coles",
                 data,
+                method="coles",
                 epochs=epochs,
                 seed=seed,
                 out=out / "run",

@@ -6,7 +6,7 @@ import importlib.util
 import os
 from typing import Any
 
-from eventvec import runs, tables, training
+from eventvec import models, tables, training
 from eventvec.cli import terminal
 
 EXTRAS = {
@@ -50,7 +50,7 @@ def installed() -> dict[str, str]:
         for extra, modules in EXTRAS.items()
     }
     return {
-        **{f"version of {name}": number for name, number in runs.versions().items()},
+        **{f"version of {name}": number for name, number in models.versions().items()},
         **{
             f"extra {name}": "installed" if is_there else f"pip install 'eventvec[{name}]'"
             for name, is_there in extras.items()
@@ -96,5 +96,7 @@ def _trains() -> str:
 
     events = pl.DataFrame({"id": [0, 0, 1, 1], "t": [0, 1, 0, 1], "v": [0.0, 1.0, 2.0, 3.0]})
     data = tables.read(events, key="id", time="t", numeric=["v"])
-    run = training.fit({"method": {"name": "ocp"}, "encoder": {"name": "gru", "dim": 4}}, data, device="auto", epochs=1)
+    run = training.fit(
+        data, method={"method": {"name": "ocp"}, "encoder": {"name": "gru", "dim": 4}}, device="auto", epochs=1
+    )
     return f"yes, on {next(run.method.parameters()).device.type}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eventvec import runs, tables
+from eventvec import models, tables
 from eventvec.cli import terminal
 from eventvec.errors import ConfigError, nearest
 from eventvec.options import option_types, those_of
@@ -62,31 +62,30 @@ def to_score(
     device: str,
     options: Mapping[str, Any],
     further: Sequence[str | None] = (),
-) -> tuple[runs.Run, Dataset]:
+) -> tuple[models.Model, Dataset]:
     """Return a run on a device, and the events to score.
 
     Args:
         events: The path of the events, or the paths of several tables by their names.
         output: The file or table to write, see `tables.check_output`.
         overwrite: Whether a file that eventvec did not write may be replaced.
-        options: The options of `Run.read`.
+        options: The options of `Model.read`.
     """
     tables.check_output(output, [run, events, options.get("cutoffs"), *further], overwrite=overwrite)
     trained = on_device(run, device)
     return trained, read_events(trained, events, options)
 
 
-def on_device(run: Path | str, device: str) -> runs.Run:
+def on_device(run: Path | str, device: str) -> models.Model:
     """Return a run on a device; a device that is not there is refused first."""
     from eventvec.embedding import choose_device
 
     place = choose_device(device)
-    trained = runs.load(run)
-    trained.method.to(place)
-    return trained
+    trained = models.load(run)
+    return trained.to(place)
 
 
-def read_events(run: runs.Run, events: str, options: Mapping[str, Any]) -> Dataset:
+def read_events(run: models.Model, events: str, options: Mapping[str, Any]) -> Dataset:
     """Return events, read by the schema of a run, and show their notes."""
     with bar("reading"):
         data = run.read(events, **options)

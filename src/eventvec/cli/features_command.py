@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from eventvec import runs, tables
+from eventvec import models, tables
 from eventvec.cli import terminal
 from eventvec.cli.application import Output, Overwrite, command
 from eventvec.cli.event_inputs import counts
@@ -50,7 +50,7 @@ def features(
     chosen = given(parts=None if parts is None else split_names(parts))
     tables.check_output(output, [events, run, options.get("cutoffs")], overwrite=overwrite)
     with bar("computing") as tick:
-        z = runs.features(events, run=run, out=out_, progress=tick, **chosen, **options)
+        z = models.features(events, run=run, out=out_, progress=tick, **chosen, **options)
     terminal.notes(z.metadata["notes"])
     tables.write(output, z, overwrite=overwrite)
     run_folder = {} if out_ is None else {"run": str(out_)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eventvec import attribution, auditing, comparing, reporting, runs, shift, tables
+from eventvec import attribution, auditing, comparing, models, reporting, shift, tables
 from eventvec.auditing.audit_options import AuditOptions
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, RunFolder, command
@@ -60,7 +60,7 @@ def audit(
     """
     if output is not None:
         tables.check_output(output, [run, events, protected], overwrite=overwrite)
-    trained = runs.load(run)
+    trained = models.load(run)
     with bar("auditing") as tick:
         result = auditing.audit(trained, events, protected, progress=tick, **options)
     _show(result, output, overwrite, full, json_)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from eventvec import attribution, runs, searching, tables
+from eventvec import attribution, models, searching, tables
 from eventvec.attribution.influence_options import InfluenceOptions
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, RunFolder, command
@@ -28,7 +28,6 @@ from eventvec.cli.parameters import (
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.files import write_text
 from eventvec.options import those_of
-from eventvec.runs.run_files import is_predictor
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.training.progress_bars import bar
 
@@ -49,26 +48,16 @@ def card(
     """Print the model card of a run: data, settings, scores, limits, and how to use it.
 
     Example: `eventvec card run churn.json --save`, after `eventvec evaluate … --json > churn.json`
-
-    Of a folder that `fit --labels` wrote, it prints what the predictions are worth: `eventvec card churn-model`
     """
-    if is_predictor(run):
-        if evaluations or events is not None or output is not None or save:
-            raise ConfigError(f"{run} predicts a label; its card takes no evaluations, --events, -o or --save")
-        from eventvec.predicting.predictor_answer import explained
-        from eventvec.predicting.predictor_files import load_predictor
-
-        terminal.out.print(explained(load_predictor(str(run))[0]).full)
-        return
     if output is not None and save:
         raise ConfigError("give -o FILE or --save, not both; without them the card is printed")
     if output is not None:
         tables.check_output(output, [run, events, *(evaluations or ())], overwrite=overwrite)
     if events is None:
-        text = runs.card(run, evaluations or (), save=save)
+        text = models.card(run, evaluations or (), save=save)
     else:
-        trained = runs.load(run)
-        text = runs.card(trained, evaluations or (), events=read_events(trained, events, {}), save=save)
+        trained = models.load(run)
+        text = models.card(trained, evaluations or (), events=read_events(trained, events, {}), save=save)
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
         write_text(output, text)
@@ -93,7 +82,7 @@ def export(
     from eventvec import exporting
 
     tables.check_output(output, [run], overwrite=overwrite)
-    about = exporting.to_onnx(runs.load(run), output, states=states, overwrite=overwrite)
+    about = exporting.to_onnx(models.load(run), output, states=states, overwrite=overwrite)
     rows = {
         "file": str(output),
         "MB": round(output.stat().st_size / 1e6, 1),
@@ -204,7 +193,7 @@ def search(
             json_,
         )
         return
-    trained = None if run is None else runs.load(run)
+    trained = None if run is None else models.load(run)
     with bar("searching"):
         hits = searching.search(
             searched, key=key, history=history, text=text, run=trained, among=among, events=events, **given(count=count)

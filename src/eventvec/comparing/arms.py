@@ -12,8 +12,8 @@ from eventvec.errors import ConfigError, nearest, shown
 from eventvec.evaluation.part_sets import is_part
 from eventvec.evaluation.result import MADE
 from eventvec.methods import METHODS
+from eventvec.models import Model, check_model, load
 from eventvec.parts import load_installed
-from eventvec.runs import Run, check_run, load
 
 TRIED = ("coles", "cpc", "next_event", "ocp", "rtd")
 """The methods that are compared if none is named: those that learn from events alone, one for each idea."""
@@ -52,15 +52,15 @@ def plan(methods: Sequence[str] | Mapping[str, Mapping[str, Any]] | None, encode
     return arms
 
 
-def existing(runs: Sequence[Run | Path | str] | Mapping[str, Run | Path | str]) -> dict[str, Run]:
+def existing(runs: Sequence[Model | Path | str] | Mapping[str, Model | Path | str]) -> dict[str, Model]:
     """Return runs by their names: those of a mapping, or of their folders, or their ids."""
-    if isinstance(runs, str | Path | Run):
+    if isinstance(runs, str | Path | Model):
         raise ConfigError(f"runs must be a list of runs or of their folders, got one {type(runs).__name__}")
     named = list(runs.items()) if isinstance(runs, Mapping) else [("", run) for run in runs]
-    arms: dict[str, Run] = {}
+    arms: dict[str, Model] = {}
     for name, each in named:
-        run = each if isinstance(each, Run) else load(each)
-        check_run(run)
+        run = each if isinstance(each, Model) else load(each)
+        check_model(run)
         name = name or (run.path.name if run.path else run.id)
         if name in arms:
             raise ConfigError(f"two runs are called {name!r}; give them names: runs={{'a': …, 'b': …}}")

@@ -25,9 +25,9 @@ from eventvec.evaluation.result import MADE, Evaluation
 from eventvec.evaluation.scoring import chosen_models as choose_models
 from eventvec.files import path_only, write_text
 from eventvec.learners.task import target
+from eventvec.models import Model, load
+from eventvec.models.model_files import read_info
 from eventvec.options import accepts, gather_all
-from eventvec.runs import Run, load
-from eventvec.runs.run_files import read_info
 from eventvec.tables.label_times import doubts, labelled_histories
 from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular, kept
@@ -45,7 +45,7 @@ def compare(
     label: str,
     *,
     out: Path | str | None = None,
-    runs: Sequence[Run | Path | str] | Mapping[str, Run | Path | str] | None = None,
+    runs: Sequence[Model | Path | str] | Mapping[str, Model | Path | str] | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Answer:
@@ -70,7 +70,7 @@ def compare(
     Relations: `fit` and `evaluate` do one arm.
 
     Args:
-        data: The entities. For runs, their events as `Run.read` takes them: each run reads a table by its own schema.
+        data: The entities. For runs, their events as `Model.read` takes them: each run reads a table by its own schema.
         labels: A table with the key and the label, and the time of each label if there is one.
         label: The column to predict.
         out: The folder for the plan and the runs; it is not given for runs that exist.
@@ -137,7 +137,7 @@ def compare(
 
 
 def _compared(
-    arms: Mapping[str, Callable[[Tick], tuple[Run, Dataset]]],
+    arms: Mapping[str, Callable[[Tick], tuple[Model, Dataset]]],
     labels: Tabular,
     label: str,
     scoring: Mapping[str, Any],
@@ -188,15 +188,15 @@ def _unfair(vectors: Mapping[str, tables.Embeddings]) -> list[str]:
 
 
 def _read(
-    run: Run, data: Dataset | Tabular, labels: Tabular, label: str, time: LabelTime, _: Tick
-) -> tuple[Run, Dataset]:
+    run: Model, data: Dataset | Tabular, labels: Tabular, label: str, time: LabelTime, _: Tick
+) -> tuple[Model, Dataset]:
     """Return a run that exists, and the histories as of the times of the labels."""
     read = run.read(data)
     check_entities(read)
     return run, labelled_histories(read, labels, [label], (), None, time)[0]
 
 
-def _embedded(run: Run, data: Dataset) -> tuple[tables.Embeddings, dict[str, Any]]:
+def _embedded(run: Model, data: Dataset) -> tuple[tables.Embeddings, dict[str, Any]]:
     """Return the vectors of a run, without the places of their parts, and what they cost, see `compared.COSTS`."""
     start = perf_counter()
     z = run.embed(data)
@@ -210,13 +210,13 @@ def _embedded(run: Run, data: Dataset) -> tuple[tables.Embeddings, dict[str, Any
 
 def _trained(
     path: Path, arm: Table, data: Dataset, labelled: Dataset, bound: Mapping[str, Any], seed: int, tick: Tick
-) -> tuple[Run, Dataset]:
+) -> tuple[Model, Dataset]:
     """Return the run of an arm: the finished one in its folder, or one that is trained now or trained further."""
-    begun = (path / "run.json").is_file()
+    begun = (path / "model.json").is_file()
     if begun and read_info(path)["finished"]:
         return load(path), labelled
     table = {**arm, "fit": {"beside": [], **arm.get("fit", {}), **bound, "seed": seed}}
-    run = fit(table, data, out=path, resume=begun, progress=lambda record: tick(float(record["share"] or 0.0)))
+    run = fit(data, method=table, out=path, resume=begun, progress=lambda record: tick(float(record["share"] or 0.0)))
     return run, labelled
 
 

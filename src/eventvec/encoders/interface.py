@@ -89,7 +89,7 @@ class Lineage:
         holdouts: For each run, the earliest first: its id (`run`), the `fraction` held out (or None), the `seed` of
             that choice, the `fingerprint` of the data and the time of their `last_event`.
         path: The folder of the last run, if it has one.
-        samples: Of the labels, see `runs.label_samples`.
+        samples: Of the labels, see `models.label_samples`.
         data: What the last run remembers of its data, see `tables.facts`.
     """
 

@@ -74,8 +74,8 @@ class Job:
     Args:
         command: `embed`, or `update` of state stores.
         state: The folder of state stores, for `update`.
-        reading: The options of `Run.read`.
-        scoring: The options of `Run.embed`, or those of `update`.
+        reading: The options of `Model.read`.
+        scoring: The options of `Model.embed`, or those of `update`.
         wide: Whether a file has a column for each dimension.
         tables: The sizes and the times of the last change of the files of cutoffs or histories, by path.
         origin: The `[data]` table that the embeddings record.

@@ -18,15 +18,15 @@ import pyarrow as pa
 import torch
 from pydantic import BaseModel
 
-from eventvec import runs, tables
+from eventvec import models, tables
 from eventvec.dataset import Dataset, Origin
 from eventvec.embedding import choose_device
 from eventvec.engines.event_parts import shards_of
 from eventvec.engines.job import Job
 from eventvec.errors import CheckpointError, DataError, EventvecError, EventvecWarning
 from eventvec.files import write_text
+from eventvec.models import Model
 from eventvec.options import option_types
-from eventvec.runs import Run
 from eventvec.tables import keys
 from eventvec.tables.cutoffs import cutoff_times, snapshots, until
 from eventvec.tables.embeddings import Embeddings
@@ -110,16 +110,16 @@ def _scored(job: Job, shard: int, tables_: Callable[[], Sequence[pa.Table]]) -> 
 
 
 @functools.lru_cache(maxsize=1)
-def _loaded(path: str, run_id: str, vocabulary: str, device: str, versions: tuple[tuple[str, str], ...]) -> Run:
+def _loaded(path: str, run_id: str, vocabulary: str, device: str, versions: tuple[tuple[str, str], ...]) -> Model:
     """Return the run, which a process loads once."""
-    mine = runs.versions()
+    mine = models.versions()
     for name, wanted in versions:
         if mine[name] != wanted:
             raise CheckpointError(
                 f"the worker on {socket.gethostname()} has {name} {mine[name]}, and the job was begun with {wanted}; "
                 "install the same version on all machines"
             )
-    run = runs.load(path)
+    run = models.load(path)
     if run.id != run_id:
         raise CheckpointError(
             f"{path} on {socket.gethostname()} must hold run {run_id}, got run {run.id}; give all workers one folder"
@@ -134,7 +134,7 @@ def _loaded(path: str, run_id: str, vocabulary: str, device: str, versions: tupl
     return run
 
 
-def _read(job: Job, run: Run, shard: int, table: pa.Table) -> Dataset | None:
+def _read(job: Job, run: Model, shard: int, table: pa.Table) -> Dataset | None:
     """Return the entities of a shard, cut at the times of the job; None if there are none to embed."""
     options = dict(job.reading)
     cut, cutoffs, column, inclusive = (options.pop(name, None) for name in option_types(Cuts))
@@ -150,7 +150,7 @@ def _read(job: Job, run: Run, shard: int, table: pa.Table) -> Dataset | None:
     return data if cut is None else until(data, cut)
 
 
-def _part_of_table(job: Job, run: Run, shard: int, path: str) -> pa.Table:
+def _part_of_table(job: Job, run: Model, shard: int, path: str) -> pa.Table:
     """Return the rows of a table with keys that belong to a shard, such as one of cutoffs; the key comes first."""
     table = _table(path, job.tables[path])
     key = run.schema.key
@@ -171,7 +171,7 @@ def _table(path: str, stamps: tuple[tuple[int, int], ...]) -> pa.Table:
     return read_table(path).to_arrow()
 
 
-def _embedded(job: Job, run: Run, shard: int, data: Dataset) -> tuple[Embeddings, dict[str, Any]]:
+def _embedded(job: Job, run: Model, shard: int, data: Dataset) -> tuple[Embeddings, dict[str, Any]]:
     """Return the embeddings of a shard, and what its record tells beside."""
     if job.state is None:
         with warnings.catch_warnings(

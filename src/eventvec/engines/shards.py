@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from eventvec import runs
+from eventvec import models
 from eventvec.embedding import choose_device
 from eventvec.encoders.interface import capabilities
 from eventvec.engines.event_parts import event_file, parts_of
@@ -21,9 +21,9 @@ from eventvec.engines.spark_engine import run_spark
 from eventvec.engines.state_folder import create_stores, number_of_stores
 from eventvec.errors import ConfigError, DataError, need
 from eventvec.files import locked, path_only, run_above, write_text
+from eventvec.models import Model
 from eventvec.options import accepts, gather_all, one_of
 from eventvec.precision import Precision
-from eventvec.runs import Run
 from eventvec.tables import check_place
 from eventvec.tables.addresses import address_of
 from eventvec.tables.arrangement import open_table
@@ -132,7 +132,7 @@ def embed_shards(
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     events.write_parquet(f"{folder}/events.parquet")
         ...     data = ev.read(events, key="id", time="t", numeric=["v"])
-        ...     run = ev.fit("ocp", data, epochs=1, out=f"{folder}/run")
+        ...     run = ev.fit(data, method="ocp", epochs=1, out=f"{folder}/run")
         ...     done = ev.embed_shards(run.path, f"{folder}/events.parquet", f"{folder}/z", shards=2, workers=1)
         ...     z = ev.read_embeddings(f"{folder}/z")
         >>> len(done.shards), done.rows, sorted(z.keys.to_pylist())
@@ -186,7 +186,8 @@ def update_shards(
         >>> import eventvec as ev
         >>> events = pl.DataFrame({"id": [1, 1, 2, 2], "t": [1, 2, 1, 2], "v": [0.5, 1.0, 2.0, 3.0]})
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     run = ev.fit("ocp", ev.read(events, key="id", time="t", numeric=["v"]), epochs=1, out=f"{folder}/run")
+        ...     data = ev.read(events, key="id", time="t", numeric=["v"])
+        ...     run = ev.fit(data, method="ocp", epochs=1, out=f"{folder}/run")
         ...     for day in (1, 2):
         ...         events.filter(t=day).write_parquet(f"{folder}/{day}.parquet")
         ...         new, z = f"{folder}/{day}.parquet", f"{folder}/z{day}"
@@ -224,7 +225,7 @@ def _job(
         if table is not None and not _is_path(table):
             raise ConfigError(f"{name} must be the path of a table, which workers read")
     paths = {name: os.path.abspath(table) for name, table in tables.items() if table}
-    if isinstance(run, Run):
+    if isinstance(run, Model):
         raise ConfigError("an engine needs the folder of a run, which each of its workers loads; give its path")
     choose_device(device)
     if not _is_path(events):
@@ -233,7 +234,7 @@ def _job(
         )
     folder = path_only(output)
     _check_output(folder, [Path(run), *([] if state is None else [state])])
-    trained = runs.load(run)
+    trained = models.load(run)
     shards = engine.shards if state is None else number_of_stores(state, trained.id, engine.shards)
     options = ReadOptions.of(reading)
     cut = options.cuts.until is not None or options.cuts.cutoffs is not None
@@ -271,7 +272,7 @@ def _job(
         device=device,
         tables={path: tuple(stamp_of(file)[1:] for file in files_of(path)) for path in paths.values()},
         origin=options.describe(events),
-        versions=runs.versions(),
+        versions=models.versions(),
         vocabulary=trained.schema.vocabulary,
         stores=None if state is None else create_stores(state, trained.id, shards),
     )

@@ -31,7 +31,7 @@ from eventvec.exporting.graph import Graph, Value
 from eventvec.exporting.predictor_graph import described_labels, predictions, static_fields
 from eventvec.files import path_only, whole
 from eventvec.methods import Supervised
-from eventvec.runs import Run, check_run
+from eventvec.models import Model, check_model
 from eventvec.schema import Categorical, Numeric, Schema
 from eventvec.tables import check_output
 
@@ -39,7 +39,7 @@ FORMAT = 1
 """The version of the inputs, outputs and metadata of a file."""
 
 
-def to_onnx(run: Run, path: Path | str, *, states: bool = True, overwrite: bool = False) -> dict[str, Any]:
+def to_onnx(run: Model, path: Path | str, *, states: bool = True, overwrite: bool = False) -> dict[str, Any]:
     """Write the encoder of a run and its predictions as one ONNX file, and return what the file says about itself.
 
     The graph of a GRU or an LSTM reads new events and the states before them, and returns embeddings and the states
@@ -64,7 +64,7 @@ def to_onnx(run: Run, path: Path | str, *, states: bool = True, overwrite: bool 
     classes)` float32 calibrated probabilities, or `(rows,)` numbers in the label's unit; and, if the file has
     states, `new_state`, `new_seen` and `new_last_time`, which are the inputs of the next call.
 
-    Relations: `Run.embed`, `predict` and `update` do the same with torch, and read tables.
+    Relations: `Model.embed`, `predict` and `update` do the same with torch, and read tables.
 
     Args:
         run: The finished run; its encoder is a GRU, an LSTM, a transformer, a set encoder, a dilated convolution or a
@@ -88,13 +88,13 @@ def to_onnx(run: Run, path: Path | str, *, states: bool = True, overwrite: bool 
         >>> import polars as pl
         >>> import eventvec as ev
         >>> events = pl.DataFrame({"id": [1, 1, 2, 2], "t": [1, 2, 1, 2], "v": [0.5, 1.0, 2.0, 3.0]})
-        >>> run = ev.fit("ocp", ev.read(events, key="id", time="t", numeric=["v"]), epochs=1)
+        >>> run = ev.fit(ev.read(events, key="id", time="t", numeric=["v"]), method="ocp", epochs=1)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     about = ev.to_onnx(run, f"{folder}/encoder.onnx")
         >>> about["time"], about["columns"], about["dim"]
         ({'name': 't', 'kind': 'integer', 'zone': None}, [{'name': 'v', 'kind': 'numbers'}], 32)
     """
-    check_run(run)
+    check_model(run)
     encoder, schema = run.encoder, run.schema
     check_exported(encoder)
     check_output(path_only(path), [run.path], overwrite=overwrite)
@@ -134,7 +134,7 @@ def _inputs(graph: Graph, schema: Schema, continues: bool) -> FlatRows:
     return FlatRows(graph, lengths, time, seen, last_time, columns, elements)
 
 
-def _predict(run: Run, graph: Graph, embedding: Value) -> None:
+def _predict(run: Model, graph: Graph, embedding: Value) -> None:
     """Add what the run predicts for each label to the outputs, from the embedding and from static columns."""
     if not isinstance(run.method, Supervised):
         return
@@ -153,7 +153,7 @@ def _column_type(field: Categorical | Numeric) -> Any:
     return np.int64 if isinstance(field, Categorical) else np.float32
 
 
-def _about(run: Run, stored_dim: int) -> dict[str, Any]:
+def _about(run: Model, stored_dim: int) -> dict[str, Any]:
     schema, encoder = run.schema, run.encoder
     return {
         "format": FORMAT,

@@ -69,6 +69,11 @@ class Target:
         has = self.y[:, np.argsort((self.y == 1).sum(0))] == 1  # the rarest label first
         return np.asarray(np.where(has.any(1), has.argmax(1), has.shape[1]))
 
+    @property
+    def empty(self) -> Target:
+        """The label with its task and classes, and without values."""
+        return self.part(np.zeros(0, int))
+
     def part(self, rows: Array) -> Target:
         """Return the labels at some positions, or those of a mask."""
         return replace(self, y=self.y[rows], rows=self.rows[rows])

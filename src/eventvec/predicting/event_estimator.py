@@ -12,23 +12,25 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from eventvec.answers import Answer
-from eventvec.blocks.families import Rows
+from eventvec.blocks.rows import Rows
 from eventvec.dataset import Dataset
 from eventvec.errors import CheckpointError, ConfigError, nearest, shown
+from eventvec.models import Model, load
+from eventvec.models.heads import Head
 from eventvec.options import above_zero, at_least, check_seed, option_types, refuse_unknown, with_checked_names
-from eventvec.predicting.event_predictor import Effort, Predictor, learn
 from eventvec.predicting.fine_tuned import Events
-from eventvec.predicting.frames import frame_of, library_of
-from eventvec.predicting.labelled_rows import Learned, Learning, of_array, of_table
 from eventvec.predicting.predictor_answer import explained
-from eventvec.predicting.predictor_files import load_predictor, save_predictor
 from eventvec.predicting.rows_to_predict import Asked, identifying, rows_to_predict
-from eventvec.runs import Run
 from eventvec.sequences import Array
 from eventvec.tables import read
+from eventvec.tables.frames import frame_of, library_of
+from eventvec.tables.other_data import check_data
 from eventvec.tables.read_options import LabelTime, TableFormat
 from eventvec.tables.sources import Tabular, kept
 from eventvec.tables.times import Duration, Instant
+from eventvec.training.head_training import Effort, learn
+from eventvec.training.label_models import with_heads
+from eventvec.training.labelled_rows import Learned, Learning, of_array, of_table
 from eventvec.training.progress_bars import bar
 
 SEED_BITS = 31
@@ -45,7 +47,7 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
     """Whether it predicts numbers, and not classes."""
     metric = "r2"
     """The score of numbers that counts."""
-    predictor_: Predictor
+    model_: Model
 
     @with_checked_names
     def __init__(
@@ -56,7 +58,7 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
         categorical: Sequence[str] | None = None,
         numeric: Sequence[str] | None = None,
         reading: Mapping[str, Any] | None = None,
-        vector: Run | None = None,
+        vector: Model | None = None,
         network: bool = False,
         budget: float | None = None,
         most_values: int = MOST_VALUES,
@@ -113,10 +115,12 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
         learned = self._learned(events, labels, asked)
         with bar("training", self.progress) as tick:
             metric = "mae" if self.metric == "mae" else None
-            predictor = learn(learned.lesson, Effort(self.random_state, metric, self.most_values, deadline, tick))
-        notes = (*learned.notes, *predictor.notes)
-        predictor = replace(predictor, label_time=learned.label_time, inclusive=inclusive)
-        self._hold(replace(predictor, vector=self.vector, notes=notes))
+            effort = Effort(self.random_state, metric, self.most_values, deadline, tick)
+            blocks, head = learn(learned.lesson, effort)
+        notes = (*learned.notes, *head.notes)
+        head = replace(head, label_time=learned.label_time, inclusive=inclusive, notes=notes)
+        data = learned.lesson.rows.data
+        self._hold(with_heads(data, blocks, {head.target.name: head}, self.random_state, self.vector))
         return self
 
     def _checked(self) -> float | None:
@@ -127,8 +131,8 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
         if self.metric not in METRICS_OF_NUMBERS:
             raise ConfigError(f"metric {shown(self.metric)} is not known; {nearest(self.metric, METRICS_OF_NUMBERS)}")
         check_seed("random_state", self.random_state, SEED_BITS)
-        if self.vector is not None and not isinstance(self.vector, Run):
-            raise ConfigError(f"vector must be a Run, got {type(self.vector).__name__}; load it: ev.load(path)")
+        if self.vector is not None and not isinstance(self.vector, Model):
+            raise ConfigError(f"vector must be a Model, got {type(self.vector).__name__}; load it: ev.load(path)")
         return None if self.budget is None else time.monotonic() + self.budget
 
     def _learned(self, events: Dataset | Tabular, labels: Any, asked: Learning) -> Learned:
@@ -163,9 +167,15 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
         names = option_types(TableFormat)
         return {name: value for name, value in (self.reading or {}).items() if name in names}
 
-    def _hold(self, predictor: Predictor) -> None:
+    def _hold(self, model: Model) -> None:
         """Set what training learns."""
-        self.predictor_, self.notes_ = predictor, predictor.notes
+        self.model_ = model
+        self.notes_ = self._head.notes
+
+    @property
+    def _head(self) -> Head:
+        """What predicts the label, the last one of the model."""
+        return list(self.model_.heads.values())[-1]
 
     def _predicted(
         self,
@@ -178,25 +188,26 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
         features: Mapping[str, Tabular] | None,
     ) -> tuple[Array, Rows]:
         """Return predictions, and the rows that they are of."""
-        check_is_fitted(self, "predictor_")
+        check_is_fitted(self, "model_")
         asked = Asked(cutoffs, column, until, static, labels, features or {})
         with bar("reading", self.progress):
-            rows = rows_to_predict(self.predictor_, events, asked, self._formats())
+            rows = rows_to_predict(self.model_, events, asked, self._formats())
+        check_data(rows.data, self.model_.info.get("data", {}))
         with bar("predicting", self.progress):
-            return self.predictor_.predict(rows), rows
+            return self._head.predict(self.model_.blocks, rows), rows
 
     def explain(self) -> Answer:
         """Return what the model is worth on rows that chose nothing, its models, and what their trees rest on."""
-        check_is_fitted(self, "predictor_")
-        return explained(self.predictor_)
+        check_is_fitted(self, "model_")
+        return explained(self._head)
 
-    def save(self, path: os.PathLike[str] | str) -> None:
-        """Write the model to a new folder, whole or not at all; `load` reads it.
+    def save(self, path: os.PathLike[str] | str) -> Model:
+        """Write the model to a new folder, whole or not at all, and return it; `load` and `ev.load` read it.
 
         Raises:
-            CheckpointError: If the folder holds files already, or lies in a run folder.
+            CheckpointError: If the folder holds files already, or lies in the folder of a model.
         """
-        check_is_fitted(self, "predictor_")
+        check_is_fitted(self, "model_")
         given = {name: value for name, value in self.get_params(deep=False).items() if name != "vector"}
         for name in ("categorical", "numeric"):
             given[name] = None if given[name] is None else [str(each) for each in given[name]]
@@ -206,21 +217,25 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
             "most_values": int(self.most_values),
             "random_state": int(self.random_state),
         }
-        save_predictor(self.predictor_, given, os.fspath(path))
+        return replace(self.model_, info={**self.model_.info, "given": given}).save(os.fspath(path))
 
     @classmethod
     def load(cls, path: os.PathLike[str] | str) -> Self:
-        """Return an estimator from a folder that `save` wrote; nothing in it is executed.
+        """Return an estimator from the folder of a model with one head; nothing in it is executed.
 
         Raises:
-            CheckpointError: If the folder holds no such estimator, a file is damaged, or a newer eventvec wrote it.
+            CheckpointError: If the folder holds no such model, a file is damaged, or a newer eventvec wrote it.
         """
-        predictor, given = load_predictor(os.fspath(path))
-        if (predictor.target.task == "numeric") != cls._numeric:
+        trained = load(os.fspath(path))
+        if len(trained.heads) != 1:
+            raise CheckpointError(f"{os.fspath(path)} holds a model with {len(trained.heads)} heads; use ev.load(path)")
+        (head,) = trained.heads.values()
+        if (head.target.task == "numeric") != cls._numeric:
             kind, name = ("classifier", "EventClassifier") if cls._numeric else ("regressor", "EventRegressor")
             raise CheckpointError(f"{os.fspath(path)} holds a {kind}; load it: ev.{name}.load(path)")
-        model = cls(**given, vector=predictor.vector)
-        model._hold(predictor)
+        vector = replace(trained, heads={}) if trained.vector else None
+        model = cls(**trained.info.get("given", {}), vector=vector)
+        model._hold(trained)
         return model
 
     def set_params(self, **params: Any) -> Self:
@@ -242,7 +257,7 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
         return {"text/plain": repr(answer), "text/html": answer._repr_html_()}
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "predictor_")
+        return hasattr(self, "model_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -12,11 +12,10 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from eventvec.dataset import Dataset
+from eventvec.models import Model
 from eventvec.options import with_checked_names
 from eventvec.predicting.event_estimator import MOST_VALUES, EventEstimator, check_scored, predicted_frame
-from eventvec.predicting.event_predictor import Predictor
 from eventvec.predicting.fine_tuned import Events
-from eventvec.runs import Run
 from eventvec.tables.sources import Tabular
 from eventvec.tables.times import Instant
 
@@ -48,7 +47,7 @@ class EventClassifier(ClassifierMixin, EventEstimator):  # type: ignore[misc]
         categorical: Columns of categories; inferred, with a note, if neither these nor `numeric` are given.
         numeric: Columns of numbers.
         reading: Further options of `ev.read`, as for `EventVectorizer`.
-        vector: A trained `Run`, whose vectors are a family of features too.
+        vector: A trained `Model`, whose vectors are a family of features too.
         network: Whether a network is trained on the label too, a GRU from scratch or the encoder of `vector`; with a
             budget, its trainings share the time that the other models leave.
         budget: The seconds that reading and training may take; a note names what it leaves out. By default there is no
@@ -60,7 +59,7 @@ class EventClassifier(ClassifierMixin, EventEstimator):  # type: ignore[misc]
 
     Attributes:
         classes_: The classes in ascending order.
-        predictor_: The trained models with their weights.
+        model_: The trained models with their weights.
         notes_: Sentences about what was inferred, counted or left out.
 
     Example:
@@ -112,7 +111,7 @@ class EventClassifier(ClassifierMixin, EventEstimator):  # type: ignore[misc]
         probabilities, rows = self._predicted(events, cutoffs, cutoff_column, until, static, labels, features)
         if isinstance(events, Dataset):
             return probabilities
-        return predicted_frame(events, rows, self.predictor_.class_names, list(probabilities.T))
+        return predicted_frame(events, rows, [f"p_{name}" for name in self._head.class_names], list(probabilities.T))
 
     @with_checked_names
     def predict(
@@ -143,9 +142,9 @@ class EventClassifier(ClassifierMixin, EventEstimator):  # type: ignore[misc]
         check_scored(data, sample_weight)
         return float(super().score(data, y, sample_weight))
 
-    def _hold(self, predictor: Predictor) -> None:
-        super()._hold(predictor)
-        self.classes_ = np.array(predictor.target.classes)
+    def _hold(self, model: Model) -> None:
+        super()._hold(model)
+        self.classes_ = np.array(self._head.target.classes)
 
 
 class EventRegressor(RegressorMixin, EventEstimator):  # type: ignore[misc]
@@ -159,7 +158,7 @@ class EventRegressor(RegressorMixin, EventEstimator):  # type: ignore[misc]
         categorical: Columns of categories.
         numeric: Columns of numbers.
         reading: Further options of `ev.read`.
-        vector: A trained `Run`.
+        vector: A trained `Model`.
         network: Whether a network is trained too.
         budget: The seconds that reading and training may take.
         most_values: The largest number of rows times features on which boosted trees are trained.
@@ -169,7 +168,7 @@ class EventRegressor(RegressorMixin, EventEstimator):  # type: ignore[misc]
         progress: Whether to show progress.
 
     Attributes:
-        predictor_: The trained models with their weights.
+        model_: The trained models with their weights.
         notes_: Sentences about what was inferred, counted or left out.
 
     Example:
@@ -194,7 +193,7 @@ class EventRegressor(RegressorMixin, EventEstimator):  # type: ignore[misc]
         categorical: Sequence[str] | None = None,
         numeric: Sequence[str] | None = None,
         reading: Mapping[str, Any] | None = None,
-        vector: Run | None = None,
+        vector: Model | None = None,
         network: bool = False,
         budget: float | None = None,
         most_values: int = MOST_VALUES,

@@ -9,14 +9,15 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from eventvec.blocks.rows import Rows
 from eventvec.dataset import Dataset
 from eventvec.embedding import EVENTS_PER_BATCH, Progress, batches
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.methods.next_event import NextEvent
+from eventvec.models import Model, check_model
 from eventvec.options import accepts
 from eventvec.precision import exact_cudnn, matmul_precision
 from eventvec.predicting.prediction import keyed_table
-from eventvec.runs import Run, check_run
 from eventvec.sequences import Sequences
 from eventvec.tables.other_data import check_data
 from eventvec.tables.read_options import Cuts, Storage, TableFormat
@@ -25,7 +26,7 @@ from eventvec.tables.times import to_arrow
 
 
 @accepts(Cuts, TableFormat, Storage)
-def surprise(run: Run, events: Dataset | Tabular, *, progress: Progress | None = None, **options: Any) -> pa.Table:
+def surprise(run: Model, events: Dataset | Tabular, *, progress: Progress | None = None, **options: Any) -> pa.Table:
     """Return one row per event: its key, its time, `surprise`, and the part of each field, `surprise_` before its name.
 
     The surprise of a field is its negative log likelihood, in nats, given the events before it: 0 for a value that was
@@ -41,9 +42,9 @@ def surprise(run: Run, events: Dataset | Tabular, *, progress: Progress | None =
 
     Args:
         run: A run of the method `next_event`.
-        events: The events, as `Run.read` takes them.
+        events: The events, as `Model.read` takes them.
         progress: Called with the number of entities done and of all entities.
-        options: As for `Run.read`.
+        options: As for `Model.read`.
 
     Returns:
         The table; its metadata has the run's id, what the encoder was trained on, and the fingerprint of the events.
@@ -57,12 +58,12 @@ def surprise(run: Run, events: Dataset | Tabular, *, progress: Progress | None =
         >>> import polars as pl
         >>> import eventvec as ev
         >>> events = pl.DataFrame({"card": [1, 1, 2, 2], "day": [1, 2, 1, 4], "paid": [0.5, 1.0, 2.0, 3.0]})
-        >>> run = ev.fit("next_event", ev.read(events, key="card", time="day", numeric=["paid"]), epochs=1)
+        >>> run = ev.fit(ev.read(events, key="card", time="day", numeric=["paid"]), method="next_event", epochs=1)
         >>> table = ev.surprise(run, events)
         >>> table.column_names, table["surprise"].is_null().to_pylist()
         (['card', 'day', 'surprise', 'surprise_paid', 'surprise_gap'], [False, False, True, True])
     """
-    check_run(run)
+    check_model(run)
     method = run.method
     if not isinstance(method, NextEvent):
         raise ConfigError(
@@ -81,7 +82,7 @@ def surprise(run: Run, events: Dataset | Tabular, *, progress: Progress | None =
         )
     times = to_arrow(data.schema, x.values("time").numpy(), torch.zeros(x.total, dtype=torch.bool).numpy())
     columns = {name: pa.array(values.numpy(), mask=first) for name, values in named.items()}
-    table = keyed_table(run, data, x.rows().numpy(), {data.schema.time: times, **columns})
+    table = keyed_table(run, Rows(data), x.rows().numpy(), {data.schema.time: times, **columns})
     return table.take(pa.array(first.argsort(kind="stable")))
 
 

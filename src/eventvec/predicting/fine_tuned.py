@@ -11,11 +11,11 @@ import numpy as np
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, listed
 from eventvec.methods.declarations import declared
+from eventvec.models import Model
 from eventvec.options import accepts
-from eventvec.predicting.frames import frame_of, library_of, with_key
 from eventvec.predicting.prediction import predict
-from eventvec.runs import Run
 from eventvec.schema import Categorical
+from eventvec.tables.frames import frame_of, library_of, with_key
 from eventvec.tables.read_options import Cuts
 from eventvec.tables.sources import Tabular
 
@@ -34,7 +34,7 @@ class FineTuned:
         classes_: The classes, as text, in the order of the columns of `predict_proba`; None if the label is a number.
     """
 
-    def __init__(self, run: Run, reading: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, run: Model, reading: Mapping[str, Any] | None = None) -> None:
         targets = declared(run.method).label_fields
         if not targets:
             raise ConfigError(f"the method {type(run.method).__name__} predicts no label; fine-tune a vectorizer")
@@ -90,7 +90,7 @@ class FineTuned:
             else self._frame(events, table, list(self.classes_), list(values.T), cuts)
         )
 
-    def save(self, path: os.PathLike[str] | str) -> Run:
+    def save(self, path: os.PathLike[str] | str) -> Model:
         """Write the run to a new folder and return it; `eventvec predict` reads the folder.
 
         Raises:

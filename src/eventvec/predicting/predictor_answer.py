@@ -1,4 +1,4 @@
-"""What a predictor is worth on rows that chose nothing, its models, and what they rest on, as an `Answer`."""
+"""What a head is worth on rows that chose nothing, its models, and what they rest on, as an `Answer`."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from eventvec.answers import Answer
 from eventvec.errors import shown
 from eventvec.learners.held_out_scores import NO_SCORE, HeldOutScores
 from eventvec.learners.metrics import METRIC_NAMES, METRICS
-from eventvec.predicting.event_predictor import Predictor
+from eventvec.models.heads import Head
 from eventvec.statistics import Estimate
 from eventvec.tables.label_times import doubts
 
 
-def explained(predictor: Predictor) -> Answer:
-    """Return what a predictor is worth: its score, its models with their weights, and the columns of the events."""
-    info, target = predictor.info, predictor.target
+def explained(head: Head) -> Answer:
+    """Return what a head is worth: its score, its models with their weights, and the columns of the events."""
+    info, target = head.info, head.target
     metric = info["metric"] or METRICS[target.task][0]
     name, scores = shown(target.name), info["scores"]
-    if scores is None and NO_SCORE in predictor.notes:
+    if scores is None and NO_SCORE in head.notes:
         verdict = [f"{name} is predicted without a score: the latest times have too few rows."]
     elif scores is None:
         verdict = [f"{name} is predicted by one linear model, because there are too few rows to weigh several."]
     else:
         verdict = _scored(name, METRIC_NAMES[metric], scores, info["rows"])
     verdict = [*([info["doubt"]] if info["doubt"] else []), *verdict]
-    about = doubts(predictor.notes)
+    about = doubts(head.notes)
     verdict = [*verdict[: 5 - len(about)], *about]
     models = [
-        {"features": features, "model": learner, "weight": round(predictor.stack.weights[features, learner], 3)}
-        for features, learner in predictor.stack.models
+        {"features": features, "model": learner, "weight": round(head.stack.weights[features, learner], 3)}
+        for features, learner in head.stack.models
     ]
     columns = [{"column": column or "(several)", "gain": round(gain, 4)} for column, gain in info["gains"].items()]
-    sets = [{"features": features, "families": ", ".join(parts)} for features, parts in predictor.sets.items()]
+    sets = [{"features": features, "blocks": ", ".join(parts)} for features, parts in head.sets.items()]
     facts = {"label": target.name, "task": target.task, "metric": metric, "rows": info["rows"],
              "entities": info["entities"], **_facts(scores)}  # fmt: skip
     of_score = "No model, penalty or weight was learned from the rows that are scored. The interval resamples entities."
     notes = (
-        *predictor.notes,
+        *head.notes,
         *([] if scores is None else [of_score]),
         "A column's gain is its share of the gain of all splits of boosted trees.",
     )

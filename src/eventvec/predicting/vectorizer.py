@@ -20,13 +20,13 @@ from eventvec.answers import Answer
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, listed, nearest
 from eventvec.evaluation import EvaluationOptions, LabelOptions, evaluate
+from eventvec.models import Model, load
 from eventvec.options import accepts, gather, option_types, with_checked_names
 from eventvec.predicting.fine_tuned import Events, FineTuned
-from eventvec.predicting.frames import Library, frame_of, library_of, with_key
-from eventvec.runs import Run, load
 from eventvec.searching import Index
 from eventvec.tables import Embeddings, read
 from eventvec.tables.embeddings import vector_names
+from eventvec.tables.frames import Library, frame_of, library_of, with_key
 from eventvec.tables.label_times import labelled_histories
 from eventvec.tables.read_options import Cuts, LabelTime, Storage, TableFormat
 from eventvec.tables.sources import Tabular, kept
@@ -75,7 +75,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
             them, too.
 
     Attributes:
-        run_: The trained `Run`.
+        run_: The trained `Model`.
         notes_: Sentences about what was inferred, counted or left out.
 
     Example:
@@ -154,7 +154,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         options: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
         options |= {**settings, "encoder": self.encoder, "seed": self.random_state}
         with bar("training", self.progress) as tick:
-            run = fit(self.method, data, progress=of_training(tick), **options)
+            run = fit(data, method=self.method, progress=of_training(tick), **options)
         self._set(run, (*data.notes, *run.notes))
         self._events = events
         return self
@@ -310,7 +310,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         library = library_of(self._events if events is None else events)
         return frame_of(library, z.schema.key_out, z[rows[0]].keys, ["similarity"], similarity.T)
 
-    def save(self, path: os.PathLike[str] | str) -> Run:
+    def save(self, path: os.PathLike[str] | str) -> Model:
         """Write the run to a new folder and return it; `EventVectorizer.load` and `ev.load` read the folder.
 
         Raises:
@@ -353,7 +353,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         tags.no_validation = True  # eventvec checks events itself
         return tags
 
-    def _set(self, run: Run, notes: tuple[str, ...]) -> None:
+    def _set(self, run: Model, notes: tuple[str, ...]) -> None:
         self.run_, self.notes_ = run, notes
 
     def _read(self, events: Tabular) -> Dataset:

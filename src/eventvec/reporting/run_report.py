@@ -14,12 +14,12 @@ from eventvec.errors import ConfigError, need, shown
 from eventvec.evaluation import EvaluationOptions, LabelOptions, evaluate
 from eventvec.evaluation.evaluation_charts import charts
 from eventvec.evaluation.leaks import same_events
+from eventvec.models import Model, check_model
 from eventvec.options import accepts, check_seed, gather
 from eventvec.reporting.entity_columns import entity_columns
 from eventvec.reporting.maps import FITTED, map2d, map_data
 from eventvec.reporting.neighbours import neighbour_rows, neighbours_data, neighbours_of
 from eventvec.reporting.overview import data_section, training_section
-from eventvec.runs import Run, check_run
 from eventvec.searching.vector_index import learned_part
 from eventvec.tables import Embeddings, read, until
 from eventvec.tables.keys import texts
@@ -46,7 +46,7 @@ PRIVACY = (
 
 @accepts(LabelOptions, EvaluationOptions)
 def report(
-    run: Run | None = None,
+    run: Model | None = None,
     data: Dataset | Tabular | None = None,
     *,
     embeddings: Embeddings | None = None,
@@ -93,7 +93,7 @@ def report(
         >>> import polars as pl
         >>> import eventvec as ev
         >>> events = pl.DataFrame({"card": [1, 1, 2, 2], "day": [1, 2, 1, 2], "paid": [0.5, 1.0, 2.0, 3.0]})
-        >>> run = ev.fit("ocp", ev.read(events, key="card", time="day", numeric=["paid"]), epochs=1)
+        >>> run = ev.fit(ev.read(events, key="card", time="day", numeric=["paid"]), method="ocp", epochs=1)
         >>> result = ev.report(run, title="My cards")
         >>> result.verdict[0][:44], "<h1>My cards</h1>" in result.html
         ('Nothing here says what the vectors are worth', True)
@@ -197,7 +197,7 @@ def _check(
     """Refuse arguments of another type, and those that lack another argument."""
     check_seed("map_seed", seed, 31)
     if run is not None:
-        check_run(run)
+        check_model(run)
     if embeddings is not None and not isinstance(embeddings, Embeddings):
         kind = type(embeddings).__name__
         raise ConfigError(f"embeddings must be Embeddings, got {kind}; read them: ev.read_embeddings(path)")
@@ -262,7 +262,7 @@ def map_caption(z: Embeddings) -> str:
     )
 
 
-def _facts(run: Run | None, z: Embeddings | None) -> dict[str, str]:
+def _facts(run: Model | None, z: Embeddings | None) -> dict[str, str]:
     facts: dict[str, str] = {}
     if run is not None:
         method, encoder = run.config.get("method", {}), run.config.get("encoder", {})

@@ -16,7 +16,7 @@ import torch
 
 from eventvec.errors import CheckpointError, DataError
 from eventvec.files import path_only
-from eventvec.runs.run_files import read_tensors, write_tensors
+from eventvec.models.model_files import read_tensors, write_tensors
 from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables.keys import align

@@ -13,8 +13,8 @@ from eventvec.answers import Answer
 from eventvec.dataset import Dataset
 from eventvec.describing.matching import parts
 from eventvec.errors import ConfigError, DataError
+from eventvec.models import Model
 from eventvec.options import at_least
-from eventvec.runs import Run
 from eventvec.schema import Schema
 from eventvec.searching.sentence_index import SentenceIndex
 from eventvec.searching.summaries import summaries
@@ -29,12 +29,12 @@ WORDS_SCORE, MATCHED, STALE = "bm25", "sentences", "stale"
 
 
 def search(
-    index: Index | Embeddings | SentenceIndex | Dataset | Run,
+    index: Index | Embeddings | SentenceIndex | Dataset | Model,
     *,
     key: Any = None,
     history: Dataset | Tabular | Sequence[Mapping[str, Any]] | None = None,
     text: str | None = None,
-    run: Run | None = None,
+    run: Model | None = None,
     count: int = 10,
     among: Tabular | None = None,
     events: Dataset | Tabular | None = None,
@@ -52,7 +52,7 @@ def search(
             can be approximate; for `text` a `SentenceIndex`, or histories that are described first: a `Dataset`, or the
             `events` of a run, of embeddings or of an `Index`.
         key: The key of an entity in the index, which is not a hit itself; the text of a whole number stands for it.
-        history: The events of one entity, as `Run.read` takes them; it needs `run`.
+        history: The events of one entity, as `Model.read` takes them; it needs `run`.
         text: What is to be found, in words.
         run: The run that made the vectors; for `text` only one with a text tower, such as one of `tpp_embedding`.
         count: How many hits to return, at least 1; fewer if no more entities are searched.
@@ -74,7 +74,7 @@ def search(
     Example:
         >>> import eventvec as ev
         >>> flights = ev.datasets.flights()[0][:300]
-        >>> z = ev.fit("coles", flights, epochs=1, beside=[]).embed(flights)
+        >>> z = ev.fit(flights, method="coles", epochs=1, beside=[]).embed(flights)
         >>> hits = ev.search(z, key="N0EGMQ", count=2, events=flights)
         >>> hits.verdict, hits.frame().columns
         (('The 2 nearest of 300 entities.',), ['tailnum', 'similarity', 'history'])
@@ -85,7 +85,7 @@ def search(
             f"give one of key=, history= and text= (--key, --history, --text), got {' and '.join(given) or 'none'}"
         )
     at_least("count", count, 1)
-    if isinstance(index, SentenceIndex | Dataset | Run) or (text is not None and run is None):
+    if isinstance(index, SentenceIndex | Dataset | Model) or (text is not None and run is None):
         if text is None:
             raise ConfigError(f"{given[0]}= searches vectors: give the embeddings of a run, or an Index of them")
         return _by_words(_sentences(index, events), text, count, among, events)
@@ -96,7 +96,7 @@ def search(
     elif run is None:
         raise ConfigError(f"{given[0]}= needs the run that made the vectors: run=ev.load(path) (--run)")
     else:
-        index.check_run(run.id)
+        index.check_model(run.id)
         query = _vector(run, history, text)
     searched = None if among is None else _rows(index.keys, index.z.schema, among)
     rows, scores = index.neighbours(query, count, among=searched, without=row)
@@ -108,7 +108,7 @@ def search(
 
 
 def _sentences(
-    index: Index | Embeddings | SentenceIndex | Dataset | Run, events: Dataset | Tabular | None
+    index: Index | Embeddings | SentenceIndex | Dataset | Model, events: Dataset | Tabular | None
 ) -> SentenceIndex:
     """Return the sentences that are searched, made from the events where they are not there yet."""
     if isinstance(index, SentenceIndex):
@@ -120,7 +120,7 @@ def _sentences(
             "text= finds histories by sentences about them, which need their events: events= (--events); vectors are "
             "searched with a run that was trained on descriptions: run= (--run)"
         )
-    if isinstance(index, Run):
+    if isinstance(index, Model):
         return SentenceIndex.of(events if isinstance(events, Dataset) else index.read(events))
     schema = (index.z if isinstance(index, Index) else index).schema
     return SentenceIndex.of(events if isinstance(events, Dataset) else read(events, schema=schema))
@@ -167,7 +167,7 @@ def _frame(keys: pa.Array, schema: Schema, scores: pl.Series, events: Dataset | 
     return frame if events is None else frame.with_columns(pl.Series(SUMMARY, _histories(keys, schema, events)))
 
 
-def _vector(run: Run, history: Any, text: str | None) -> Array:
+def _vector(run: Model, history: Any, text: str | None) -> Array:
     """Return `(1, dim)` the vector of a text, or of a history: its learned part."""
     if text is not None:
         return run.embed_texts([text])

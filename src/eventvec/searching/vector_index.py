@@ -96,7 +96,7 @@ class Index:
         """The share of the 10 exact neighbours that a search finds, measured when the index was made; 1 if exact."""
         return 1.0 if self.inverted is None else self.inverted.recall
 
-    def check_run(self, run: str | None) -> None:
+    def check_model(self, run: str | None) -> None:
         """Refuse another run than the one that made the vectors.
 
         Args:
@@ -164,7 +164,7 @@ class Index:
             CheckpointError: If they are of another run, or a batch between them and the index is absent.
             DataError: If their vectors have another number of dimensions.
         """
-        self.check_run(z.metadata.get("run"))
+        self.check_model(z.metadata.get("run"))
         before, batch = self.z.metadata.get("batch"), z.metadata.get("batch")
         if before is not None and batch is not None and batch < before:
             return self

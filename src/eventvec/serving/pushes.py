@@ -12,8 +12,8 @@ import polars as pl
 
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, DataError, EventvecError, shown
+from eventvec.models import Model
 from eventvec.options import one_of
-from eventvec.runs import Run
 from eventvec.sequences import Array, Sequences, stack
 from eventvec.tables.event_rows import EventRows
 from eventvec.tables.hashing import fnv_of
@@ -131,7 +131,7 @@ def rows_of(pushes: Sequence[ReadPush]) -> Sequences:
 class PushReader:
     """A reader of pushes by the schema of a run."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Model) -> None:
         self.run, self._rows, self._identities = run, EventRows(run.schema), Identities(run.schema)
 
     def read(self, pushes: Sequence[Push]) -> list[ReadPush | EventvecError]:
@@ -157,7 +157,7 @@ class PushReader:
         ]
 
 
-def _read_whole(push: Push, events: Dataset | Sequence[Mapping[str, Any]], run: Run) -> ReadPush | EventvecError:
+def _read_whole(push: Push, events: Dataset | Sequence[Mapping[str, Any]], run: Model) -> ReadPush | EventvecError:
     """Return a push as `update` reads a batch."""
     try:
         if not isinstance(events, Dataset) and any(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError, need
-from eventvec.runs import versions
+from eventvec.models import versions
 from eventvec.serving.bodies import (
     EventsBody,
     HealthAnswer,

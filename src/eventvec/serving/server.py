@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from eventvec.encoders.interface import capabilities
 from eventvec.encoders.joined import Joined
 from eventvec.errors import ConfigError, listed, need, reason
+from eventvec.models import Model
 from eventvec.options import accepts, gather
-from eventvec.runs import Run
 from eventvec.serving.limits import log, place_of, read_token
 from eventvec.serving.routes import application
 from eventvec.serving.serve_options import ServeOptions
@@ -32,7 +32,9 @@ FILES = 100
 
 
 @accepts(ServeOptions)
-def serve(run: Run, state: Path | str, *, ready: Callable[[str], None] = lambda address: None, **options: Any) -> None:
+def serve(
+    run: Model, state: Path | str, *, ready: Callable[[str], None] = lambda address: None, **options: Any
+) -> None:
     """Answer requests until SIGTERM or Ctrl-C; what waits then is applied and answered before this returns.
 
     The main thread must call this, because signals reach only that one.
@@ -73,7 +75,7 @@ def serve(run: Run, state: Path | str, *, ready: Callable[[str], None] = lambda 
             server.run(sockets=[listener])
 
 
-def check_continues(run: Run) -> None:
+def check_continues(run: Model) -> None:
     """Refuse a run of which the encoder or a part beside it cannot continue from a stored state, and name these."""
     encoder = run.encoder
     parts = encoder.encoders.items() if isinstance(encoder, Joined) else [(type(encoder).__name__, encoder)]

@@ -24,10 +24,10 @@ from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecErr
 from eventvec.files import locked_by, path_only
 from eventvec.methods.declarations import declared
 from eventvec.methods.supervised import Predictor
+from eventvec.models import Model, check_model
 from eventvec.options import at_least, one_of
 from eventvec.precision import exact_cudnn
 from eventvec.predicting.prediction import label_columns
-from eventvec.runs import Run, check_run
 from eventvec.schema import KNOWN, Schema, Text
 from eventvec.sequences import Array, Sequences, Values
 from eventvec.serving.checkpoints import Checkpoints
@@ -41,7 +41,7 @@ from eventvec.updating.store_file import opened, told
 
 
 def open_state(
-    run: Run,
+    run: Model,
     state: Path | str,
     *,
     keep: int | None = None,
@@ -69,7 +69,7 @@ def open_state(
         >>> import polars as pl
         >>> import eventvec as ev
         >>> events = pl.DataFrame({"card": [1, 1, 2, 2], "day": [1, 2, 1, 2], "paid": [0.5, 1.0, 2.0, 3.0]})
-        >>> run = ev.fit("coles", ev.read(events, key="card", time="day", numeric=["paid"]), epochs=1, beside=[])
+        >>> run = ev.fit(ev.read(events, key="card", time="day", numeric=["paid"]), method="coles", epochs=1, beside=[])
         >>> with tempfile.TemporaryDirectory() as folder, ev.open_state(run, f"{folder}/state.db") as session:
         ...     first = session.push({"card": 1, "day": 1, "paid": 0.5})
         ...     second = session.push({"card": 1, "day": 2, "paid": 1.0})
@@ -77,7 +77,7 @@ def open_state(
         >>> first.new, second.new, np.allclose(vector, run.embed(events)[[0]].values[0], atol=1e-6)
         (1, 0, True)
     """
-    check_run(run)
+    check_model(run)
     at_least("keep", keep, 1)
     one_of("durability", durability, get_args(Durability))
     return StateSession(run, path_only(state), keep, durability, read_only)
@@ -96,7 +96,7 @@ class StateSession:
         ((1, 128), (128,))
     """
 
-    def __init__(self, run: Run, state: Path, keep: int | None, durability: Durability, read_only: bool) -> None:
+    def __init__(self, run: Model, state: Path, keep: int | None, durability: Durability, read_only: bool) -> None:
         self.run, self.path, self.keep, self.read_only = run, state, keep, read_only
         self._durability = durability
         self._pushes, self._empty = PushReader(run), _without_events(run.schema)

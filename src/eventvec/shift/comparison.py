@@ -15,8 +15,8 @@ from eventvec.answers import Answer
 from eventvec.dataset import Dataset, repeated
 from eventvec.embedding import embed
 from eventvec.errors import ConfigError, DataError
+from eventvec.models import Model
 from eventvec.options import accepts, gather, those_of
-from eventvec.runs import Run
 from eventvec.sequences import Array, Sequences, stack
 from eventvec.shift.differences import figures, verdict
 from eventvec.shift.drift_options import DriftOptions
@@ -42,7 +42,7 @@ Progress = Callable[[int, int, str], None]
 
 @accepts(DriftOptions, Columns, TableFormat)
 def drift(
-    old: Period, new: Period, *, run: Run | None = None, progress: Progress | None = None, **options: Any
+    old: Period, new: Period, *, run: Model | None = None, progress: Progress | None = None, **options: Any
 ) -> Answer:
     """Return whether two periods differ, column by column, with a bounded probability of a false alarm.
 
@@ -157,7 +157,7 @@ def _compared(entities: Sequence[int], sampled: Sequence[int]) -> str:
     return sentence
 
 
-def _comparable(old: Any, new: Any, run: Run | None, reading: Mapping[str, Any]) -> tuple[Embeddings, Embeddings]:
+def _comparable(old: Any, new: Any, run: Model | None, reading: Mapping[str, Any]) -> tuple[Embeddings, Embeddings]:
     """Return two sets of embeddings; refuse those that cannot be compared, and options of tables."""
     if not (isinstance(old, Embeddings) and isinstance(new, Embeddings)):
         raise ConfigError("one period is embeddings and the other events; give two files of embeddings, or two tables")

@@ -11,8 +11,8 @@ import torch
 
 from eventvec.dataset import Dataset, check_entities, period
 from eventvec.errors import ConfigError, DataError
+from eventvec.models import Model, check_model
 from eventvec.options import option_types
-from eventvec.runs import Run, check_run
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
 from eventvec.tables import Embeddings, read, read_embeddings
@@ -32,10 +32,10 @@ def loaded(period: Period) -> Period:
     return read_embeddings(period) if is_path and holds_embeddings(period) else period  # type: ignore[arg-type]
 
 
-def coded(old: Any, new: Any, run: Run | None, options: Mapping[str, Any]) -> tuple[Dataset, Dataset]:
+def coded(old: Any, new: Any, run: Model | None, options: Mapping[str, Any]) -> tuple[Dataset, Dataset]:
     """Return two tables of events as data sets of one schema."""
     if run is not None:
-        check_run(run)
+        check_model(run)
         for name in options:
             if name not in option_types(TableFormat):
                 raise ConfigError(f"{name} does not apply with a run, whose schema names the columns; leave it out")
@@ -70,7 +70,7 @@ def _common_schema(old: Any, new: Any, options: Mapping[str, Any]) -> tuple[Sche
     return replace(both.schema, categorical=columns), both.notes
 
 
-def held_out(old: Dataset, new: Dataset, run: Run | None) -> tuple[Dataset, Dataset]:
+def held_out(old: Dataset, new: Dataset, run: Model | None) -> tuple[Dataset, Dataset]:
     """Return the entities of two periods that a run held out of its training."""
     if run is None:
         raise ConfigError("held_out needs a run= (--run), which held entities out of its training")
@@ -88,7 +88,7 @@ def own_gaps(x: Sequences) -> Sequences:
     return replace(x, columns={**x.columns, "gap": gaps})
 
 
-def training_notes(old: Dataset, new: Dataset, run: Run | None) -> list[str]:
+def training_notes(old: Dataset, new: Dataset, run: Model | None) -> list[str]:
     """Return a warning if a period is what the run was trained on."""
     return [
         f"the {name} period is what the run was trained on: values that it left out as rare may be unknown more often "

@@ -1,7 +1,7 @@
 """Events as dictionaries, read without a table: what a service does many times a second.
 
-Values of plain types are read here, with the result of `Run.read`; tests compare the two. Everything else, such as list
-columns, other formats of time or values that have to be refused, is left to `Run.read`.
+Values of plain types are read here, with the result of `Model.read`; tests compare the two. Everything else, such as
+list columns, other formats of time or values that have to be refused, is left to `Model.read`.
 """
 
 from __future__ import annotations

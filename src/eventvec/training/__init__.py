@@ -2,7 +2,8 @@
 
 ::
 
-    loop         `fit`: the loop, run folders, resuming
+    fitting      `fit`: a method, or labels
+    loop         the loop, the folder, resuming
     state        the state of a training, its step and its checkpoint
     fit_options  the options of `fit`
     setup        from a configuration and data to a method that is ready to be trained
@@ -22,13 +23,13 @@ from eventvec.first_use import import_at_first_use
 if TYPE_CHECKING:
     from eventvec.training.fine_tuning import fine_tune as fine_tune
     from eventvec.training.fit_options import FitOptions as FitOptions
-    from eventvec.training.loop import fit as fit
+    from eventvec.training.fitting import fit as fit
 
 import_at_first_use(
     __name__,
     {
         "eventvec.training.fine_tuning": "fine_tune",
         "eventvec.training.fit_options": "FitOptions",
-        "eventvec.training.loop": "fit",
+        "eventvec.training.fitting": "fit",
     },
 )

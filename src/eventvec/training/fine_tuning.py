@@ -13,8 +13,8 @@ import torch
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError
 from eventvec.methods.label_losses import ClassWeights, column_names, label_names
+from eventvec.models import Model, check_model
 from eventvec.options import accepts, gather, option_types
-from eventvec.runs import Run, check_run
 from eventvec.tables import holdout_mask
 from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular
@@ -26,7 +26,7 @@ from eventvec.training.setup import set_up
 
 @accepts(FitOptions, LabelTime)
 def fine_tune(
-    run: Run,
+    run: Model,
     data: Dataset | Tabular,
     labels: Tabular,
     label: str | Sequence[str],
@@ -41,7 +41,7 @@ def fine_tune(
     device: torch.device | str | None = None,
     progress: Progress | None = None,
     **options: Any,
-) -> Run:
+) -> Model:
     """Return a run of the method `supervised`, in which a copy of a run's encoder is trained further on labels.
 
     The entities that the run held out stay held out, so the new run can be evaluated on them.
@@ -55,7 +55,7 @@ def fine_tune(
 
     Args:
         run: The run to start from; it stays as it is.
-        data: The events, as `Run.read` takes them.
+        data: The events, as `Model.read` takes them.
         labels: A table with the key and the label, and the time of each label if there is one. Entities without a label
             are left out of the training.
         label: The column of the label, or several. Text, booleans and few distinct whole numbers become classes; other
@@ -85,13 +85,13 @@ def fine_tune(
         >>> import eventvec as ev
         >>> events = pl.DataFrame({"id": [0, 1] * 20, "t": range(40), "v": range(40)}).with_columns(id=pl.col("t") % 20)
         >>> data = ev.read(events, key="id", time="t", numeric=["v"])
-        >>> run = ev.fit("ocp", data, epochs=1)
+        >>> run = ev.fit(data, method="ocp", epochs=1)
         >>> labels = pl.DataFrame({"id": range(20), "churn": ["no", "yes"] * 10})
         >>> tuned = ev.fine_tune(run, data, labels, "churn", epochs=1)
         >>> tuned.info["labels"], ev.predict(tuned, events).column_names
         (['churn'], ['id', 'prediction', 'p_no', 'p_yes'])
     """
-    check_run(run)
+    check_model(run)
     gather(options, FitOptions, LabelTime)  # a wrong option is refused before anything is built
     data = run.read(data)
     inputs = column_names("static_inputs", static_inputs) if static_inputs else ()
@@ -114,7 +114,7 @@ def fine_tune(
     return replace(tuned, notes=(*dict.fromkeys(rows.notes[len(data.notes) :]), *tuned.notes))
 
 
-def _without_held_out(run: Run, data: Dataset) -> Dataset:
+def _without_held_out(run: Model, data: Dataset) -> Dataset:
     """Return the entities that the run and those before it did not hold out."""
     pairs = [(float(record["fraction"]), int(record["seed"])) for record in run.info["holdouts"] if record["fraction"]]
     holdouts = [pair for pair in dict.fromkeys(pairs) if pair != data.origin.holdout]  # `read` has left these out

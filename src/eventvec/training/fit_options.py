@@ -163,10 +163,10 @@ def _in_order(beside: Any) -> tuple[tuple[str, ...], list[str]]:
     """Return the names of parts in the order in which the parts stand in a vector, each once, and what is wrong."""
     if isinstance(beside, tuple) and not beside:
         return (), []
-    from eventvec.encoders.beside import BESIDE
+    from eventvec.blocks.untrained import BLOCKS
 
     if isinstance(beside, str) or not isinstance(beside, Sequence):
-        return (), [f"beside must be a list of parts among {', '.join(BESIDE)}, got {beside!r}"]
-    unknown = [part for part in beside if part not in list(BESIDE)]
-    reasons = [f"beside {part!r} is not known; {nearest(str(part), BESIDE)}" for part in unknown]
-    return tuple(part for part in BESIDE if part in beside), reasons
+        return (), [f"beside must be a list of parts among {', '.join(BLOCKS)}, got {beside!r}"]
+    unknown = [part for part in beside if part not in list(BLOCKS)]
+    reasons = [f"beside {part!r} is not known; {nearest(str(part), BLOCKS)}" for part in unknown]
+    return tuple(part for part in BLOCKS if part in beside), reasons

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eventvec.methods.declarations import declared
-from eventvec.runs import Record, Run
+from eventvec.models import Model, Record
 
 LOSS = "validation"
 """The entry of a record with the validation loss."""
@@ -41,7 +41,7 @@ def kept_note(history: Sequence[Record], epoch: int, score: str | None = None) -
     return f"the weights are those of epoch {epoch} of {last['epoch']}, whose {value}{of_last}"
 
 
-def far_from_best(run: Run) -> str | None:
+def far_from_best(run: Model) -> str | None:
     """Return a warning if the weights of a run are not those of its best epoch and were far worse on validation."""
     score = declared(run.method).score_entry
     best, entry = best_epoch(run.history, score), _compared_by(run.history, score)

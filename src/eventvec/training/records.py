@@ -115,7 +115,7 @@ def to_tensorboard(folder: Path | str) -> TensorBoardRecords:
         >>> data = ev.read(events, key="id", time="t", numeric=["v"])
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     with ev.to_tensorboard(folder) as records:
-        ...         run = ev.fit("ocp", data, epochs=2, progress=records)
+        ...         run = ev.fit(data, method="ocp", epochs=2, progress=records)
         ...     [path.name[:19] for path in Path(folder).iterdir()]
         ['events.out.tfevents']
     """
@@ -150,7 +150,7 @@ def to_mlflow(
         >>> import eventvec as ev
         >>> data = ev.read(pl.DataFrame({"id": [1, 1, 2, 2], "t": [1, 2, 1, 2]}), key="id", time="t")
         >>> with ev.to_mlflow("mlruns", settings={"method": {"name": "ocp"}}) as records:  # doctest: +SKIP
-        ...     run = ev.fit("ocp", data, epochs=2, progress=records)
+        ...     run = ev.fit(data, method="ocp", epochs=2, progress=records)
     """
     path = _place(folder)
     for other in path.iterdir():

@@ -9,7 +9,7 @@ from typing import Any
 
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Method
-from eventvec.runs import Record
+from eventvec.models import Record
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.kept_weights import LOSS, best_epoch
 from eventvec.training.state import Training

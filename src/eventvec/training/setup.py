@@ -15,17 +15,17 @@ from eventvec.encoders.interface import attach_lineage
 from eventvec.encoders.recurrent import Recurrent
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.methods.declarations import Method
+from eventvec.models import Model, load, model_files
+from eventvec.models.building import outline
 from eventvec.options import gather
 from eventvec.precision import check_precision, pays
-from eventvec.runs import Run, load, run_files
-from eventvec.runs.building import outline
 from eventvec.sequences import Sequences, histories
 from eventvec.threads import size
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.suggestions import suggest
 
 
-def settings(x: Sequences, config: Mapping[str, Any], parent: Run | None = None) -> Table:
+def settings(x: Sequences, config: Mapping[str, Any], parent: Model | None = None) -> Table:
     """Return a configuration with the sizes that follow from the data, and with every default.
 
     Args:
@@ -57,7 +57,7 @@ def with_precision(
         check_precision(options.precision, place)
         return options, ()
     if resumed is not None and (resumed / "config.toml").exists():
-        begun = options_of(resumed, run_files.read_config(resumed)).precision
+        begun = options_of(resumed, model_files.read_config(resumed)).precision
         try:
             check_precision(begun, place)
         except ConfigError as error:
@@ -70,7 +70,7 @@ def with_precision(
     return replace(options, precision="float32"), ()
 
 
-def parent_run(config: Mapping[str, Any]) -> Run | None:
+def parent_run(config: Mapping[str, Any]) -> Model | None:
     """Return the run that the entry `from` of `[encoder]` names, or None without this entry."""
     if "from" not in config.get("encoder", {}):
         return None
@@ -78,7 +78,7 @@ def parent_run(config: Mapping[str, Any]) -> Run | None:
     return load(path if isinstance(path, Path) else Path(check(path, str, "encoder.from")))
 
 
-def set_up(data: Dataset, tables: Mapping[str, Any], parent: Run | None = None) -> tuple[Method, Table]:
+def set_up(data: Dataset, tables: Mapping[str, Any], parent: Model | None = None) -> tuple[Method, Table]:
     """Return the method of a configuration, and its tables with everything that follows from the data.
 
     Args:
@@ -100,7 +100,7 @@ def set_up(data: Dataset, tables: Mapping[str, Any], parent: Run | None = None) 
     return method, resolved(config, method)
 
 
-def _parent_encoder(parent: Run, table: Mapping[str, Any]) -> Table:
+def _parent_encoder(parent: Model, table: Mapping[str, Any]) -> Table:
     """Return the `[encoder]` table of a method that trains a run's encoder further."""
     if not parent.config:
         raise ConfigError(

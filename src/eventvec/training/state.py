@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from eventvec import distributed
 from eventvec.errors import CheckpointError, DataError
 from eventvec.methods.declarations import Method, declared
+from eventvec.models import Record, model_files
+from eventvec.models.building import refusing_damage
+from eventvec.models.model_files import write_tensors
 from eventvec.precision import matmul_precision
-from eventvec.runs import Record, run_files
-from eventvec.runs.building import refusing_damage
-from eventvec.runs.run_files import write_tensors
 from eventvec.sequences import Sequences
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.kept_weights import best_epoch
@@ -153,7 +153,7 @@ class Training:
         self._stop()
 
     def record(self, loss: float, validation: float | None = None, score: float | None = None) -> Record:
-        """Return a record of the training so far, see `Run.history`."""
+        """Return a record of the training so far, see `Model.history`."""
         scored = {self.score: score} if self.score else {}
         return {
             "epoch": self.epoch + 1, "step": self.steps, "loss": loss, "validation": validation, **scored,
@@ -180,7 +180,7 @@ class Training:
 
     def restore(self, path: Path) -> None:
         """Restore the state from a file that `save` wrote."""
-        tensors, texts = run_files.read_tensors(path)
+        tensors, texts = model_files.read_tensors(path)
         if ("cuda_rng" in tensors) != (self.rng.device.type == "cuda"):
             there, name = ("a GPU", "cuda") if "cuda_rng" in tensors else ("a device that is no GPU", "cpu")
             raise CheckpointError(

@@ -8,8 +8,8 @@ from typing import Any
 from eventvec.config import Table
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, shown
+from eventvec.models.building import outline
 from eventvec.options import as_table, gather
-from eventvec.runs.building import outline
 from eventvec.training import FitOptions
 from eventvec.training.flat_settings import set_at
 from eventvec.training.setup import settings

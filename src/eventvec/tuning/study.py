@@ -11,20 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from eventvec import runs
+from eventvec import models
 from eventvec.answers import Answer
+from eventvec.blocks.untrained import EventBlock, sizes_beside
 from eventvec.comparing.plans import PLAN, STEPS, Progress, begin, budget, ticker
 from eventvec.config import Table
 from eventvec.dataset import Dataset, check_entities
 from eventvec.embedding import choose_device, encode
-from eventvec.encoders.beside import fitted_beside, sizes_beside
 from eventvec.encoders.interface import Encoder
 from eventvec.errors import CheckpointError, ConfigError, DataError, need, shown
 from eventvec.evaluation.result import Evaluation
 from eventvec.files import locked, path_only, sweep, write_text
 from eventvec.methods.declarations import declared
+from eventvec.models import Record
 from eventvec.options import accepts, gather, gather_all
-from eventvec.runs import Record
 from eventvec.sequences import Array
 from eventvec.tables.keys import holdout_mask
 from eventvec.tables.read_options import LabelTime
@@ -199,7 +199,7 @@ class _Search:
         try:
             method, tables = set_up(self.data, with_values(self.tables, self._settings(places)))
             options = gather(tables["fit"], FitOptions)
-            run = fit(method, self.data, out=path, device=self.device, progress=watch, **tables["fit"])
+            run = fit(self.data, method=method, out=path, device=self.device, progress=watch, **tables["fit"])
             score = self._score(run.embed(self.rows.searched).values)
         except _Pruned:
             shutil.rmtree(path)
@@ -216,7 +216,7 @@ class _Search:
         finished = [number for number, trial in enumerate(history) if trial.score is not None]
         best = max(finished, key=lambda number: (history[number].score, -number))
         tested = {DEFAULTS: 0} if best == 0 else {BEST: best, DEFAULTS: 0}
-        loaded = {name: runs.load(self._path(number)) for name, number in tested.items()}
+        loaded = {name: models.load(self._path(number)) for name, number in tested.items()}
         vectors = {name: run.embed(self.rows.data).values for name, run in loaded.items()}
         tested_on = self.rows.score(vectors, self.folds, self.seed, test=True)
         evaluation: Evaluation = tested_on.basis
@@ -254,6 +254,7 @@ class _Search:
         key = repr((options.beside, options.components))
         if key not in self._beside:
             sizes = sizes_beside(self.data.schema, options.beside, options.components)
-            parts = fitted_beside(self.data.schema, sizes, self.data.sequences[self.data.sequences.lengths > 0])
-            self._beside[key] = [encode(part, self.rows.searched.sequences).numpy() for part in parts.values()]
+            rows = self.data.sequences[self.data.sequences.lengths > 0]
+            parts = [EventBlock.of(name, self.data.schema, each, rows).encoder for name, each in sizes.items()]
+            self._beside[key] = [encode(part, self.rows.searched.sequences).numpy() for part in parts]
         return np.concatenate([encode(encoder, self.rows.searched.sequences).numpy(), *self._beside[key]], axis=1)

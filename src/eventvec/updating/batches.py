@@ -24,9 +24,9 @@ from eventvec.dataset import Dataset
 from eventvec.embedding import described_parts
 from eventvec.encoders.interface import evaluating
 from eventvec.errors import CheckpointError, DataError
+from eventvec.models import Model
 from eventvec.options import accepts, gather_all
 from eventvec.precision import exact_cudnn
-from eventvec.runs import Run
 from eventvec.schema import KNOWN, Schema
 from eventvec.sequences import Array, Sequences
 from eventvec.tables import Embeddings, keys
@@ -72,7 +72,7 @@ class Updated:
 
 
 @accepts(UpdateOptions, TableFormat)
-def update(run: Run, events: Events, state: Path | str, **options: Any) -> Updated:
+def update(run: Model, events: Events, state: Path | str, **options: Any) -> Updated:
     """Return the embeddings of the entities that have new events, and bring their stored states up to date.
 
     The result is that of embedding the whole history, up to float32 rounding. When the function returns, the batch is
@@ -85,7 +85,7 @@ def update(run: Run, events: Events, state: Path | str, **options: Any) -> Updat
 
     Args:
         run: The finished run; GRU and LSTM encoders continue exactly, others need `recent`.
-        events: The new events, as `Run.read` takes them.
+        events: The new events, as `Model.read` takes them.
         state: The store, which is created if it is missing; the first batch may be the whole history.
         options: The fields of `UpdateOptions` (late, history, batch_id, recent, keep) and of
             `tables.read_options.TableFormat` (time_format, order, ties, explode, key_as, decimal).
@@ -101,7 +101,7 @@ def update(run: Run, events: Events, state: Path | str, **options: Any) -> Updat
         >>> import polars as pl
         >>> import eventvec as ev
         >>> events = pl.DataFrame({"id": [1, 1, 2, 2], "t": [1, 2, 1, 2], "v": [0.5, 1.0, 2.0, 3.0]})
-        >>> run = ev.fit("ocp", ev.read(events, key="id", time="t", numeric=["v"]), epochs=1)
+        >>> run = ev.fit(ev.read(events, key="id", time="t", numeric=["v"]), method="ocp", epochs=1)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     first = ev.update(run, events.filter(t=1), f"{folder}/state.db")
         ...     second = ev.update(run, events.filter(t=2), f"{folder}/state.db")
@@ -117,7 +117,7 @@ def update(run: Run, events: Events, state: Path | str, **options: Any) -> Updat
 
 
 def apply_batch(
-    run: Run, events: Events, state: Path | str, chosen: UpdateOptions, form: TableFormat, shard: Shard | None = None
+    run: Model, events: Events, state: Path | str, chosen: UpdateOptions, form: TableFormat, shard: Shard | None = None
 ) -> Updated:
     """Return what `update` returns, also from the store of a shard.
 
@@ -176,7 +176,7 @@ def _rereadable(events: Events, key: str) -> Dataset | Tabular:
     return source.load(list(source.types))
 
 
-def _coded(run: Run, events: Dataset | Tabular, table_format: TableFormat) -> Dataset:
+def _coded(run: Model, events: Dataset | Tabular, table_format: TableFormat) -> Dataset:
     """Return events, coded by the run's schema; of the options, only `key_as` applies to a data set."""
     options = dict(vars(table_format))
     if not isinstance(events, Dataset):
@@ -212,14 +212,14 @@ def advance(
     return vectors, last_time
 
 
-def _embeddings(run: Run, data: Dataset, batch: Batch, vectors: Tensor, events: Any, last_time: Any) -> Embeddings:
+def _embeddings(run: Model, data: Dataset, batch: Batch, vectors: Tensor, events: Any, last_time: Any) -> Embeddings:
     """Return embeddings with the counts of events and the last times of whole histories, and the batch's number."""
     lineage = {**run.lineage.to_dict(), **described_parts(run.encoder), "batch": batch.number}
     embeddings = Embeddings.of(data, vectors, lineage)
     return replace(embeddings, events=events, last_time=last_time)
 
 
-def _past(run: Run, history: Tabular | None, table_format: TableFormat, batch: Dataset, rows: Array) -> Sequences:
+def _past(run: Model, history: Tabular | None, table_format: TableFormat, batch: Dataset, rows: Array) -> Sequences:
     """Return the whole histories of some rows of a batch."""
     past = run.read(history) if isinstance(history, Dataset) else run.read(history, **vars(table_format))
     if (KNOWN in past.sequences.columns) != (KNOWN in batch.sequences.columns):
@@ -248,7 +248,7 @@ def _part(facts: Facts, rows: slice) -> Facts:
     return Facts(*(values[rows] for values in facts))
 
 
-def applied_before(run: Run, store: Store, batch: Batch, data: Dataset, identity: str, states: States) -> Updated:
+def applied_before(run: Model, store: Store, batch: Batch, data: Dataset, identity: str, states: States) -> Updated:
     """Return the rows of a batch that was applied before; the store stays as it is."""
     if batch.fingerprint != identity:
         raise DataError(

@@ -44,7 +44,7 @@ def render_card(
     Args:
         config: The run's configuration.
         schema: What the columns of its events mean.
-        info: Its finished `run.json`.
+        info: Its finished `model.json`.
         remark: A paragraph about the method's embedding.
         scores: Evaluations of the run's embeddings, as `Answer.to_dict` returns them.
         common: Sentences about histories, with the share of which each is true.

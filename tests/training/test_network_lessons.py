@@ -12,11 +12,11 @@ import polars as pl
 import pytest
 
 import eventvec as ev
-from eventvec.blocks import families
+from eventvec.blocks import untrained
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.learners import stacking
-from eventvec.predicting.network_family import Network, NetworkLesson
-from eventvec.runs import load
+from eventvec.models import load
+from eventvec.training.network_lessons import Network, NetworkLesson
 from eventvec.training.setup import set_up
 
 N, EVENTS, START = 120, 12, datetime(2024, 1, 1)
@@ -25,12 +25,12 @@ KNOWN = START + timedelta(days=30)
 
 @pytest.fixture(autouse=True, scope="module")
 def hand_crafted_features_alone() -> Iterator[None]:
-    every = dict(families.FAMILIES)
+    every = dict(untrained.BLOCKS)
     for name in ("codes", "convolutions"):
-        del families.FAMILIES[name]
+        del untrained.BLOCKS[name]
     yield
-    families.FAMILIES.clear()
-    families.FAMILIES.update(every)  # in their order
+    untrained.BLOCKS.clear()
+    untrained.BLOCKS.update(every)  # in their order
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def epochs_in_place_of_seconds(monkeypatch: pytest.MonkeyPatch, epochs: int) -> 
         chosen = {"seed": tables["fit"]["seed"], "epochs": epochs, "lr": 0.03, "batch_size": 32}
         return set_up(data, {**tables, "fit": chosen}, parent)
 
-    monkeypatch.setattr("eventvec.predicting.network_family.set_up", short)
+    monkeypatch.setattr("eventvec.training.network_lessons.set_up", short)
 
 
 def events() -> pl.DataFrame:
@@ -94,7 +94,7 @@ def only_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_kind_of_label_is_learned_saved_and_predicted_to_the_same_bits(label: str, tmp_path: Path) -> None:
     kind = ev.EventRegressor if label == "spend" else ev.EventClassifier
     learned = model(kind).fit(events(), panel(), label, label_time="known", weight="weight")
-    assert list(learned.predictor_.families) == ["network"]
+    assert list(learned.model_.blocks) == ["network"]
     assert learned.explain().facts["score"].value > (0.2 if label == "spend" else 0.6)  # R² or AUROC
     learned.save(tmp_path / "model")
     again = kind.load(tmp_path / "model")
@@ -151,9 +151,9 @@ def test_later_events_change_no_prediction() -> None:
 @pytest.mark.parametrize("encoder", ["gru", "tcn"])
 def test_the_network_starts_from_the_encoder_of_a_run(encoder: str) -> None:
     data = ev.read(events(), key="card", time="at", categorical=["what"], numeric=[])
-    run = ev.fit("coles", data, encoder=encoder, epochs=1, dim=6, beside=[])
+    run = ev.fit(data, method="coles", encoder=encoder, epochs=1, dim=6, beside=[])
     learned = model(vector=run).fit(data, labels()["churn"].to_numpy())
-    network = learned.predictor_.families["network"].run
+    network = learned.model_.blocks["network"].run
     assert network.encoder.dim == 6
     assert network.info["from"] == run.id
     assert ("auxiliary" in network.config["method"]) == (encoder == "gru")  # the other has no states
@@ -169,7 +169,7 @@ def test_a_network_without_weight_is_dropped_and_not_trained_again(monkeypatch: 
     monkeypatch.setattr(NetworkLesson, "out_of_parts", lambda self, parts, *_: np.full(len(parts), 0.5))
     monkeypatch.setattr(NetworkLesson, "trained", lambda *_: trained.append(None))
     learned = model().fit(events(), labels(), "churn", label_time="known")
-    assert "network" not in learned.predictor_.families
+    assert "network" not in learned.model_.blocks
     assert not trained
 
 

@@ -35,7 +35,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ev.Dataset, tor
     data = ev.read(events, key="name", time="t", categorical=["code"])
     method = ev.methods.ocp(ev.encoders.LSTM(ev.encoders.EventEncoder(data.schema), dim=8, layers=2), length=3)
     path = tmp_path_factory.mktemp("runs") / "run"
-    ev.fit(method, data, epochs=2, batch_size=8, out=path)
+    ev.fit(data, method=method, epochs=2, batch_size=8, out=path)
     return path, data, method
 
 
@@ -55,9 +55,9 @@ def test_a_loaded_run_gives_the_same_embeddings(run: tuple[Path, ev.Dataset, tor
 def test_the_files_of_a_run_are_plain_private_and_complete(run: tuple[Path, ev.Dataset, torch.nn.Module]) -> None:
     path, _, _ = run
     names = {file.name for file in path.iterdir()}
-    assert names == {"config.toml", "schema.json", "run.json", "model.safetensors", "metrics.jsonl", "README.md"}
+    assert names == {"config.toml", "schema.json", "model.json", "model.safetensors", "metrics.jsonl", "README.md"}
     assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in path.iterdir())
-    info = json.loads((path / "run.json").read_text())
+    info = json.loads((path / "model.json").read_text())
     assert {"format", "id", "seed", "fingerprint", "versions", "finished"} <= info.keys()
     assert info["versions"]["torch"].startswith(torch.__version__.split("+")[0])
 
@@ -69,7 +69,7 @@ def test_no_file_holds_a_key_or_a_rare_value(run: tuple[Path, ev.Dataset, torch.
         assert b"rare-disease" not in file.read_bytes()
 
 
-@pytest.mark.parametrize("name", ["config.toml", "schema.json", "run.json", "model.safetensors"])
+@pytest.mark.parametrize("name", ["config.toml", "schema.json", "model.json", "model.safetensors"])
 @pytest.mark.parametrize("damage", ["absent", "cut", "noise"])
 def test_a_damaged_file_is_refused(
     run: tuple[Path, ev.Dataset, torch.nn.Module], tmp_path: Path, name: str, damage: str
@@ -92,8 +92,8 @@ def test_a_newer_format_and_a_folder_without_a_run_are_refused(
         ev.load(tmp_path)
     newer = tmp_path / "run"
     shutil.copytree(run[0], newer)
-    info = json.loads((newer / "run.json").read_text())
-    (newer / "run.json").write_text(json.dumps({**info, "format": 99}))
+    info = json.loads((newer / "model.json").read_text())
+    (newer / "model.json").write_text(json.dumps({**info, "format": 99}))
     with pytest.raises(ev.CheckpointError, match="format 99; this eventvec reads up to 1: upgrade"):
         ev.load(newer)
 
@@ -125,8 +125,8 @@ def test_a_run_keeps_the_static_columns_that_its_method_names_and_no_other(tmp_p
     assert {"gru", "gap", "auto", "label", "supervised"} <= {field.name for field in data.schema.static}
     encoder = ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=4)
     methods = {"habit": Supervised(encoder, data.schema, "habit"), "speed": ExpCLR(encoder, data.schema, ["speed"])}
-    run = ev.fit(methods[name], data, epochs=1, out=tmp_path / name)
-    resumed = ev.fit(methods[name], data, epochs=1, out=tmp_path / name, resume=True)
+    run = ev.fit(data, method=methods[name], epochs=1, out=tmp_path / name)
+    resumed = ev.fit(data, method=methods[name], epochs=1, out=tmp_path / name, resume=True)
     for each in (run, resumed, ev.load(tmp_path / name)):
         assert [field.name for field in each.schema.static] == each.info["labels"] == [name]
     assert not any(b"secret" in file.read_bytes() for file in (tmp_path / name).iterdir())
@@ -140,7 +140,7 @@ def test_a_run_whose_backbone_is_absent_is_refused_without_calling_it_damaged(tm
     backbone = tmp_path / "tiny"
     shutil.copytree(backbones.folder(), backbone)
     encoder = ev.encoders.LanguageEncoder(str(backbone), data.schema, text="code")
-    ev.fit(Supervised(encoder, data.schema, "habit"), data, epochs=1, out=tmp_path / "run")
+    ev.fit(data, method=Supervised(encoder, data.schema, "habit"), epochs=1, out=tmp_path / "run")
     assert ev.load(tmp_path / "run").encoder.dim == backbones.WIDTH
     shutil.rmtree(backbone)
     message = r"run needs .*: encoder: backbone '.*tiny' is not a folder"
@@ -159,7 +159,7 @@ def test_the_model_card_counts_the_entities_and_describes_a_targeted_embedding(t
     }
     cards = {}
     for name, method in methods.items():
-        ev.fit(method, data, epochs=1, validation=0, out=tmp_path / name)
+        ev.fit(data, method=method, epochs=1, validation=0, out=tmp_path / name)
         assert "events" not in ev.load(tmp_path / name).info
         cards[name] = (tmp_path / name / "README.md").read_text()
         assert "| entities | 8 |" in cards[name]
@@ -180,14 +180,14 @@ HISTORY = [
 
 
 @pytest.fixture(scope="module")
-def small() -> ev.Run:
+def small() -> ev.Model:
     """Return a run in memory with a categorical and a numeric column."""
     columns = {"card": [1, 1, 2, 2], "day": [1, 2, 1, 2], "shop": ["a", "b", "a", "b"], "paid": [0.5, 1.0, 2.0, 3.0]}
     options = {"categorical": ["shop"], "numeric": ["paid"], "fitting": ev.Fitting(min_count=1)}
-    return ev.fit("ocp", ev.read(pl.DataFrame(columns), key="card", time="day", **options), epochs=1)
+    return ev.fit(ev.read(pl.DataFrame(columns), key="card", time="day", **options), method="ocp", epochs=1)
 
 
-def test_dictionaries_without_a_key_are_the_history_of_one_entity(small: ev.Run) -> None:
+def test_dictionaries_without_a_key_are_the_history_of_one_entity(small: ev.Model) -> None:
     data = small.read(HISTORY)
     table = pl.DataFrame({"card": [0] * 3, "day": [2, 3, 1], "shop": [None, "a", "b"], "paid": [2.0, 0.5, None]})
     assert data.fingerprint == small.read(table).fingerprint
@@ -197,7 +197,7 @@ def test_dictionaries_without_a_key_are_the_history_of_one_entity(small: ev.Run)
     assert (z.shape, z.events.tolist(), z.last_time.tolist()) == ((1, 32), [3], [3])
 
 
-def test_dictionaries_with_a_key_are_the_histories_of_their_entities(small: ev.Run) -> None:
+def test_dictionaries_with_a_key_are_the_histories_of_their_entities(small: ev.Model) -> None:
     events = [{**event, "card": card} for card in (7, 5) for event in HISTORY]
     data = small.read(events)
     assert data.keys.to_pylist() == [5, 7]
@@ -220,12 +220,12 @@ def test_dictionaries_with_a_key_are_the_histories_of_their_entities(small: ev.R
         ({"day": 1, "shop": "a", "paid": 1.0}, r"table .day.: int is not a table"),
     ],
 )
-def test_lists_that_are_no_events_are_refused(small: ev.Run, events: Any, message: str) -> None:
+def test_lists_that_are_no_events_are_refused(small: ev.Model, events: Any, message: str) -> None:
     with pytest.raises(ev.DataError, match=message):
         small.read(events)
 
 
-def test_a_data_set_of_the_schema_is_taken_as_it_is_and_others_are_refused(small: ev.Run) -> None:
+def test_a_data_set_of_the_schema_is_taken_as_it_is_and_others_are_refused(small: ev.Model) -> None:
     data = small.read(HISTORY)
     assert small.read(data) is data
     with pytest.raises(ev.ConfigError, match="until applies to a table, but the events are a data set already"):
@@ -254,13 +254,13 @@ def test_a_data_set_of_the_schema_is_taken_as_it_is_and_others_are_refused(small
         ({"cutoff_column": "asked"}, "cutoff_column is given without cutoffs"),
     ],
 )
-def test_options_that_the_schema_decides_are_refused(small: ev.Run, options: dict[str, Any], message: str) -> None:
+def test_options_that_the_schema_decides_are_refused(small: ev.Model, options: dict[str, Any], message: str) -> None:
     for function in (small.read, small.embed):
         with pytest.raises(ev.ConfigError, match=message):
             function(HISTORY, **options)
 
 
-def test_each_entity_is_cut_at_its_own_time(small: ev.Run) -> None:
+def test_each_entity_is_cut_at_its_own_time(small: ev.Model) -> None:
     cutoffs = pl.DataFrame({"card": [5, 7], "asked": [2, 9]})
     events = [{**event, "card": card} for card in (7, 5, 6) for event in HISTORY]
     z = small.embed(events, cutoffs=cutoffs, cutoff_column="asked", key_as="customer")
@@ -268,17 +268,17 @@ def test_each_entity_is_cut_at_its_own_time(small: ev.Run) -> None:
     assert z.frame().columns[0] == "customer"
 
 
-def test_a_run_is_shown_by_its_id_and_its_method(small: ev.Run) -> None:
-    assert repr(small) == f"Run({small.id}, Order, 1 steps)"
-    assert repr(replace(small, path=Path("runs/a"))) == f"Run({small.id} in runs/a, Order, 1 steps)"
-    assert repr(updates.untrained()) == "Run(3f2a, Method, 0 steps)"
+def test_a_run_is_shown_by_its_id_and_its_method(small: ev.Model) -> None:
+    assert repr(small) == f"Model({small.id}, Order, 1 steps)"
+    assert repr(replace(small, path=Path("runs/a"))) == f"Model({small.id} in runs/a, Order, 1 steps)"
+    assert repr(updates.untrained()) == "Model(3f2a, Method, 0 steps)"
 
 
 def test_a_run_in_memory_is_saved_as_fit_would_write_it(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"epochs": 2, "batch_size": 8, "seed": 3}
     data = make.dataset([12] * 20)
-    written = ev.fit("ocp", data, out=tmp_path / "written", **settings)
-    saved = ev.fit("ocp", data, **settings).save(tmp_path / "saved")
+    written = ev.fit(data, method="ocp", out=tmp_path / "written", **settings)
+    saved = ev.fit(data, method="ocp", **settings).save(tmp_path / "saved")
     names = [sorted(file.name for file in run.path.iterdir()) for run in (written, saved) if run.path]
     assert names[0] == names[1]
     assert (tmp_path / "saved" / "model.safetensors").read_bytes() == (
@@ -302,7 +302,7 @@ def test_a_run_without_a_configuration_is_not_saved(tmp_path: Path) -> None:
 
     data = make.dataset([12] * 20)
     encoder = ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=4)
-    run = ev.fit(Named(encoder, ev.views.RandomSlices(shortest=1, longest=2)), data, epochs=1)
+    run = ev.fit(data, method=Named(encoder, ev.views.RandomSlices(shortest=1, longest=2)), epochs=1)
     with pytest.raises(ev.ConfigError, match=r"the method Named of run .* has no name in configurations"):
         run.save(tmp_path / "run")
     assert not (tmp_path / "run").exists()

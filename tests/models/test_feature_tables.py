@@ -229,7 +229,7 @@ def test_further_refusals(tmp_path: Path) -> None:
     with pytest.raises(ev.ConfigError, match="until applies to a table, but the events are a data set already"):
         ev.features(data, until=3)
     with pytest.raises(ev.ConfigError, match="has a trained encoder, and no features with names"):
-        ev.features(events, run=ev.fit("ocp", data, epochs=1))
+        ev.features(events, run=ev.fit(data, method="ocp", epochs=1))
 
 
 def test_a_run_of_features_is_checked_when_it_is_loaded(tmp_path: Path) -> None:
@@ -239,13 +239,13 @@ def test_a_run_of_features_is_checked_when_it_is_loaded(tmp_path: Path) -> None:
         ev.fine_tune(run, table(), cutoffs().unique("card"), "asked")
     with pytest.raises(ev.ConfigError, match="has no weights, so there is nothing to train"):
         run.method(run.read(table()).sequences, torch.Generator())
-    info = json.loads((tmp_path / "run/run.json").read_text())
+    info = json.loads((tmp_path / "run/model.json").read_text())
     for changed, sentence in (
-        ({"features": {"other": {}}}, "run.json is damaged: features: accepted: aggregates"),
+        ({"features": {"other": {}}}, "model.json is damaged: features: accepted: aggregates"),
         ({"features": {"handcrafted": {"values": 1, "within": 0}}}, "features, and schema.json gives"),
         ({"features": {"handcrafted": {"depth": 1}}}, "is damaged: .*depth"),
-        ({"features": {"handcrafted": {"values": -1}}}, "run.json is damaged: features"),
+        ({"features": {"handcrafted": {"values": -1}}}, "model.json is damaged: features"),
     ):
-        (tmp_path / "run/run.json").write_text(json.dumps({**info, **changed}))
+        (tmp_path / "run/model.json").write_text(json.dumps({**info, **changed}))
         with pytest.raises(ev.CheckpointError, match=sentence):
             ev.load(tmp_path / "run")

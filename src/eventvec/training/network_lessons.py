@@ -1,4 +1,4 @@
-"""A network that is trained on the label, as a family: its predictions are weighed beside those of other models."""
+"""How a network is trained on the label, whose predictions a head weighs beside those of its learners."""
 
 from __future__ import annotations
 
@@ -8,16 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from eventvec.blocks.families import Block, Rows
 from eventvec.dataset import Dataset
-from eventvec.embedding import encode
 from eventvec.encoders.interface import capabilities
-from eventvec.learners.fitted import probabilities
-from eventvec.learners.metrics import Task
 from eventvec.learners.stacking import assembled
 from eventvec.learners.task import Target
-from eventvec.methods.declarations import declared
-from eventvec.runs import Run
+from eventvec.models import Model
+from eventvec.models.learned import Network
 from eventvec.schema import FIRST, Categorical, Numeric, Static
 from eventvec.sequences import Array, Sequences
 from eventvec.training.loop import train
@@ -31,41 +27,6 @@ LABEL, WEIGHT = "label", "weight"
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
-    """The predictions of a network that was trained on the label.
-
-    Args:
-        run: Its run, of the method `supervised`.
-        task: The task of the label.
-        classes: The number of classes, 0 for numbers.
-    """
-
-    run: Run
-    task: Task
-    classes: int
-
-    def __post_init__(self) -> None:
-        predictor = declared(self.run.method).predictor
-        if predictor is None or predictor.dim != max(self.classes, 1):
-            raise ValueError(f"the run {self.run.id} is no network of this label")
-
-    def predictions(self, x: Sequences) -> Array:
-        """Return the predictions of rows, as those of `learners.fitted.Fitted`."""
-        predictor = declared(self.run.method).predictor
-        assert predictor is not None
-        outputs = encode(predictor, x).numpy().astype(np.float64)
-        if self.task == "numeric":
-            return outputs[:, 0]
-        shares = probabilities("multiclass", outputs)
-        return shares[:, 1] if self.task == "binary" else shares
-
-    def features(self, rows: Rows) -> Block:
-        """Return the predictions as features, as `Family` has them."""
-        values = self.predictions(rows.data.sequences).reshape(len(rows.data), -1)
-        return values, [""] * values.shape[1]
-
-
-@dataclass(frozen=True, eq=False)
 class NetworkLesson:
     """What a network learns from: the method `supervised` on the events alone.
 
@@ -73,13 +34,13 @@ class NetworkLesson:
         data: The labelled rows.
         target: Their labels.
         weights: `(n,)` how much each row counts; None if all count equally.
-        start: The run from whose encoder training starts; None to start from scratch.
+        start: The model from whose encoder training starts; None to start from scratch.
     """
 
     data: Dataset
     target: Target
     weights: Array | None
-    start: Run | None
+    start: Model | None
 
     def out_of_parts(self, parts: Array, learned: Array | None, seed: int, seconds: float | None) -> Array:
         """Return the predictions of all rows, each part's by a network that was trained on rows of the others.
@@ -107,8 +68,8 @@ class NetworkLesson:
             table |= AUXILIARY
         bound = {} if seconds is None else {"time_budget": seconds}
         method, tables = set_up(data, {"method": table, "fit": {**bound, "seed": seed}}, self.start)
-        run = train(method, data, tables["fit"], tables, out=None, resume=False, device=None, progress=None)
-        return Network(run, self.target.task, len(self.target.classes))
+        model = train(method, data, tables["fit"], tables, out=None, resume=False, device=None, progress=None)
+        return Network(model, self.target.task, len(self.target.classes))
 
     def _labelled(self, rows: Array) -> Dataset:
         """Return some rows with the label, and the weight if there is one, as their only static columns."""

@@ -1,9 +1,9 @@
-"""`Predictor`: models on sets of features that predict a label together, and how they are trained and weighed.
+"""How a head is trained: learners on sets of features that predict a label together, and how they are weighed.
 
 ::
 
     H   hand-crafted features, with aggregates of lists     C   codes
-    A   all families together                               V   convolutions
+    A   all blocks together                                 V   convolutions
     CC  codes and convolutions
 
 Boosted trees read H, A and CC, linear models H, A, C and V, each with static columns and earlier labels beside.
@@ -12,29 +12,18 @@ Boosted trees read H, A and CC, linear models H, A, C and V, each with static co
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import torch
 
-from eventvec.blocks.families import (
-    EARLIER,
-    NETWORK,
-    STATIC,
-    Block,
-    Encoded,
-    Family,
-    Rows,
-    StaticValues,
-    empty_target,
-    matrices,
-    names_for,
-    of_events,
-)
+from eventvec.blocks import untrained
+from eventvec.blocks.earlier_labels import EARLIER
+from eventvec.blocks.matrices import features_of, matrices
+from eventvec.blocks.rows import Block, Features, Rows
+from eventvec.blocks.static_values import STATIC
+from eventvec.blocks.untrained import CODES, CONVOLUTIONS, LISTS, RESPONSES, blocks_for, of_predictor
 from eventvec.errors import shown
 from eventvec.evaluation.suspicion import SUSPICIOUS, doubt, strongest
 from eventvec.learners.fitted import Given, Trees
@@ -52,15 +41,12 @@ from eventvec.learners.prepared import COMPONENTS, GIVEN, L1_TREES, LINEAR, TREE
 from eventvec.learners.single_learners import Job
 from eventvec.learners.stacking import Cell, Stacked, alone, learners_of, out_of_parts, parts_of, trained
 from eventvec.learners.task import Target
-from eventvec.predicting.network_family import NetworkLesson
-from eventvec.runs import Run, versions
-from eventvec.schema import Schema
+from eventvec.models.heads import Head
+from eventvec.models.learned import NETWORK
 from eventvec.sequences import Array
-from eventvec.tables import facts
-from eventvec.tables.other_data import check_data
+from eventvec.training.network_lessons import NetworkLesson
 
-HANDCRAFTED, ALL = "hand-crafted", "all"
-BOTH, CODES, CONVOLUTIONS = "codes and convolutions", "codes", "convolutions"
+HANDCRAFTED, ALL, BOTH = "hand-crafted", "all", "codes and convolutions"
 WITH_RESPONSES = " with all responses"
 """What follows the name of a set that trees read with all responses of the convolutions."""
 SHARES: Mapping[tuple[str, str], float] = {
@@ -74,56 +60,9 @@ LEAST_SECONDS = 1.0
 """The fewest seconds that a budget leaves to models."""
 PLANNED = 0.65
 """The share of a budget's rest that is planned for trainings; bins, components and scores take the other."""
-BLOCK = 4096
-"""The number of rows of which one thread computes features at once."""
 TRIED, LEAST_ROWS = 2000, 100
 """The number of rows of the training by which costs are estimated, and the fewest that a budget leaves to trees."""
 Progress = Callable[[int, int, str], None]
-
-
-@dataclass(frozen=True, eq=False)
-class Predictor:
-    """Models on families of features that predict a label together.
-
-    Args:
-        schema: What the columns of the events and the static columns mean.
-        target: The label, its task and its classes, without values.
-        families: The families that the models read.
-        sets: The families of each set of features on which models are trained.
-        stack: The models with their weights.
-        info: What a run folder says beside these: `id`, `seed`, `fingerprint`, `versions`, counts, the facts of the
-            `data`, `metric`, the `scores` of `held_out_scores`, None if there were too few rows, `gains`, and the
-            `doubt` of `suspicion`.
-        label_time: The column with the times of the labels; None if they had none.
-        inclusive: Whether events at the very time of a label were read.
-        vector: The run whose vectors are a family.
-        notes: Sentences about what was counted or left out.
-    """
-
-    schema: Schema
-    target: Target
-    families: Mapping[str, Family]
-    sets: Mapping[str, tuple[str, ...]]
-    stack: Stacked
-    info: Mapping[str, Any]
-    label_time: str | None = None
-    inclusive: bool = False
-    vector: Run | None = None
-    notes: tuple[str, ...] = ()
-
-    @property
-    def class_names(self) -> list[str]:
-        """The classes as text, in the order of the probabilities."""
-        return [str(name) for name in pa.array(self.target.classes).cast(pa.string()).to_pylist()]
-
-    def predict(self, rows: Rows) -> Array:
-        """Return `(n, classes)` probabilities, or `(n,)` numbers; warn of rows that are unlike the training's."""
-        check_data(rows.data, self.info["data"])
-        blocks = features_of(self.families, rows)
-        sets = {name: self.sets[name] for name, _ in self.stack.models}
-        features = matrices(blocks, sets)[0] if sets else {"": np.empty((len(rows.data), 0))}
-        predicted = self.stack.predict(features)
-        return np.stack([1 - predicted, predicted], 1) if self.target.task == "binary" else predicted
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +75,8 @@ class Lesson:
         moments: `(n,)` the times of the labels; None if they have none.
         entities: `(n,)` codes of the entities; None if each has one row.
         weights: `(n,)` how much each row counts; None if all count equally.
-        extra: The families beside those of `FAMILIES`, by name.
+        extra: The blocks beside those of `BLOCKS` that read no label, by name.
+        own: The blocks that read the label, by name.
         network: What a network learns from; None to train none.
     """
 
@@ -145,7 +85,8 @@ class Lesson:
     moments: Array | None
     entities: Array | None
     weights: Array | None
-    extra: Mapping[str, Family]
+    extra: Mapping[str, Block]
+    own: Mapping[str, Block]
     network: NetworkLesson | None = None
 
 
@@ -168,8 +109,8 @@ class Effort:
     progress: Progress | None = None
 
 
-def learn(lesson: Lesson, effort: Effort) -> Predictor:
-    """Return a predictor of the label.
+def learn(lesson: Lesson, effort: Effort) -> tuple[dict[str, Block], Head]:
+    """Return the blocks that a head reads and that read no label, and the head.
 
     Each model of `SHARES` predicts the rows of each part of the entities from those of the others. By these predictions
     the models are weighed, and all are trained again on all rows. The score is computed in the same way where nothing
@@ -180,13 +121,13 @@ def learn(lesson: Lesson, effort: Effort) -> Predictor:
         target.task, len(target.classes), np.empty((n, 0), np.float32), target.y, np.empty((0, 0)), effort.seed,
         num_threads=1, weights=lesson.weights, groups=lesson.entities,
     )  # fmt: skip
-    families, blocks, skipped = _fitted(lesson, effort)
-    copied_from = _strongest(lesson, blocks)
-    sets, prior = learned_sets(list(families), target.task, effort.metric)
+    blocks, features, skipped = _fitted(lesson, effort)
+    copied_from = _strongest(lesson, features)
+    sets, prior = learned_sets(list(blocks), target.task, effort.metric)
     parts = parts_of(job)
-    x, columns = matrices(blocks, sets if parts is not None else dict(list(sets.items())[:1]))
+    x, columns = matrices(features, sets if parts is not None else dict(list(sets.items())[:1]))
     jobs = {name: replace(job, x=values, test=values[:0]) for name, values in x.items()}
-    del blocks, x
+    del features, x
     if parts is None:
         stack, scores = alone({name: Prepared(each) for name, each in jobs.items()}), None
         notes = ["There are too few rows, or rows of a class, to weigh models; one linear model predicts."]
@@ -200,25 +141,20 @@ def learn(lesson: Lesson, effort: Effort) -> Predictor:
         if latest is None and times is not None:
             notes.append(NO_SCORE if scores is None else WITHIN_TIMES)
         if network is not None:
-            families[NETWORK], sets[NETWORK] = network, (NETWORK,)
-    used = dict.fromkeys(part for name, _ in stack.models for part in sets[name])
+            blocks[NETWORK], sets[NETWORK] = network, (NETWORK,)
     info = {
-        "id": uuid.uuid4().hex[:12], "seed": effort.seed, "fingerprint": lesson.rows.data.fingerprint,
-        "versions": versions(), "rows": n,
+        "rows": n,
         "entities": n if lesson.entities is None else len(np.unique(lesson.entities)),
-        "data": facts(lesson.rows.data),
         "metric": effort.metric, "scores": scores, "gains": gains(stack, columns),
-        "doubt": doubt([_too_high(scores, target, effort.metric), copied_from], EARLIER in families),
+        "doubt": doubt([_too_high(scores, target, effort.metric), copied_from], EARLIER in blocks),
     }  # fmt: skip
-    static = families.get(STATIC)
-    fields = static.fields if isinstance(static, StaticValues) and STATIC in used else ()
-    return Predictor(
-        replace(lesson.rows.data.schema, static=fields), empty_target(target), {name: families[name] for name in used},
-        {name: sets[name] for name, _ in stack.models}, stack, info, notes=tuple(notes),
-    )  # fmt: skip
+    sets = {name: sets[name] for name, _ in stack.models}
+    head = Head(target.empty, sets, stack, info, notes=tuple(notes))
+    of_label = {name: blocks[name] for name in head.used if name in lesson.own or name == NETWORK}
+    return {name: blocks[name] for name in head.used if name not in of_label}, replace(head, blocks=of_label)
 
 
-def _strongest(lesson: Lesson, blocks: Mapping[str, Block]) -> str:
+def _strongest(lesson: Lesson, blocks: Mapping[str, Features]) -> str:
     """Return which single feature predicts the label nearly without error; empty if none does."""
     named = {
         name: (values, [f"{shown(each) if each else 'one'} ({name})" for each in columns])
@@ -235,71 +171,35 @@ def _too_high(scores: HeldOutScores | None, target: Target, metric: str | None) 
     return f"the predictor scores {scores.score.value:.3f} {METRICS[target.task][0]}"
 
 
-def _fitted(lesson: Lesson, effort: Effort) -> tuple[dict[str, Family], dict[str, Block], list[str]]:
-    """Return the families, fitted to the rows, their features, and those for which a budget leaves no time.
+def _fitted(lesson: Lesson, effort: Effort) -> tuple[dict[str, Block], dict[str, Features], list[str]]:
+    """Return the blocks, fitted to the rows, their features, and the names of those for which a budget leaves no time.
 
     The first is always fitted. With a budget, the others have half of it for their features.
     """
-    names = [name for name in (*names_for(lesson.rows.data.schema), *lesson.extra) if name != NETWORK]
+    given = {**lesson.extra, **lesson.own}
+    names = [*dict.fromkeys([*blocks_for(lesson.rows.data.schema), *given])]
     begun = time.monotonic()
     last = None if effort.deadline is None else begun + (effort.deadline - begun) / 2
     tasks = [(name,) for name in names]
 
-    def fitted(name: str) -> Family | None:
+    def fitted(name: str) -> Block | None:
         if name != names[0] and last is not None and time.monotonic() > last:
             return None
-        return lesson.extra[name] if name in lesson.extra else of_events(name, lesson.rows)
+        return given[name] if name in given else of_predictor(name, lesson.rows)
 
     done = zip(names, side_by_side(fitted, tasks, torch.get_num_threads()), strict=True)
-    families = {name: family for name, family in done if family is not None}
-    blocks = features_of(families, lesson.rows, last)
-    return {name: families[name] for name in blocks}, blocks, [name for name in names if name not in blocks]
-
-
-def features_of(families: Mapping[str, Family], rows: Rows, last: float | None = None) -> dict[str, Block]:
-    """Return the features of families, computed for blocks of rows side by side.
-
-    Each block has one thread: the threads of one operation wait for one another wherever other programs compute too, so
-    that convolutions took twenty times as long; and the results are the same bits for any number of threads.
-
-    Args:
-        families: The families.
-        rows: The rows.
-        last: The `time.monotonic` after which no block of a family but the first is begun; such a family is left out.
-    """
-    first = next(iter(families), "")
-
-    def of_block(name: str, start: int) -> Block | None:
-        family = families[name]
-        if name != first and last is not None and time.monotonic() > last:
-            return None
-        if not isinstance(family, Encoded):
-            return family.features(rows)
-        return family.features(replace(rows, data=rows.data[start : start + BLOCK]))
-
-    starts = range(0, max(len(rows.data), 1), BLOCK)
-    tasks = [
-        (name, start)
-        for name, family in families.items()
-        for start in starts[: None if isinstance(family, Encoded) else 1]
-    ]
-    done = dict(zip(tasks, side_by_side(of_block, tasks, torch.get_num_threads()), strict=True))
-    result = dict[str, Block]()
-    for name in families:
-        parts = [block for task, block in done.items() if task[0] == name]
-        whole = [block for block in parts if block is not None]
-        if len(whole) == len(parts):
-            result[name] = np.concatenate([values for values, _ in whole]), whole[0][1]
-    return result
+    blocks = {name: block for name, block in done if block is not None}
+    features = features_of(blocks, lesson.rows, last)
+    return {name: blocks[name] for name in features}, features, [name for name in names if name not in features]
 
 
 def learned_sets(
     names: list[str], task: Task, metric: str | None
 ) -> tuple[dict[str, tuple[str, ...]], dict[Cell, float]]:
-    """Return the families of each set of features, and the prior share of each model on one of them.
+    """Return the blocks of each set of features, and the prior share of each model on one of them.
 
     Args:
-        names: The families that there are.
+        names: The blocks that there are.
         task: The task of the label.
         metric: `mae` for models of absolute errors beside the others.
     """
@@ -309,11 +209,11 @@ def learned_sets(
         return (*(name for name in chosen if name in names), *beside)
 
     every = {
-        HANDCRAFTED: together("handcrafted", "aggregates"),
-        ALL: together(*(name for name in names if name not in ("responses", *beside))),
-        BOTH: together("codes", "convolutions"),
-        CODES: together("codes"),
-        CONVOLUTIONS: together("convolutions"),
+        HANDCRAFTED: together(untrained.HANDCRAFTED, LISTS),
+        ALL: together(*(name for name in names if name not in (RESPONSES, *beside))),
+        BOTH: together(CODES, CONVOLUTIONS),
+        CODES: together(CODES),
+        CONVOLUTIONS: together(CONVOLUTIONS),
     }
     sets, prior = dict[str, tuple[str, ...]](), dict[Cell, float]()
     learners = learners_of(task) + ([L1_TREES] if metric == "mae" and TREES in learners_of(task) else [])
@@ -323,8 +223,8 @@ def learned_sets(
             continue
         if name == BOTH:  # has the name of the only one of the two that there is
             name = next((one for one in (CODES, CONVOLUTIONS) if every[one] == parts), BOTH)
-        if learner != LINEAR and name != HANDCRAFTED and "responses" in names:
-            name, parts = name + WITH_RESPONSES, (*parts, "responses")
+        if learner != LINEAR and name != HANDCRAFTED and RESPONSES in names:
+            name, parts = name + WITH_RESPONSES, (*parts, RESPONSES)
         sets[name], prior[name, learner] = parts, share
     return sets, prior
 
@@ -343,7 +243,7 @@ def _weighed(
     latest: tuple[Array, Array] | None,
     times: Array | None,
     effort: Effort,
-) -> tuple[Stacked, HeldOutScores | None, Family | None]:
+) -> tuple[Stacked, HeldOutScores | None, Block | None]:
     """Return the models, weighed and trained on all rows, their scores, and the network if it is one of them."""
     workers, trainings = torch.get_num_threads(), _trainings(parts, latest)
     total = len(prior) * trainings

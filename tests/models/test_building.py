@@ -15,8 +15,8 @@ import cases
 import make
 from eventvec.config import build_method, describe
 from eventvec.errors import ConfigError
-from eventvec.runs import building as module
-from eventvec.runs.building import memory, outline
+from eventvec.models import building as module
+from eventvec.models.building import memory, outline
 from eventvec.training.setup import set_up
 
 

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 import backbones
 import eventvec as ev
 import fits
-from eventvec.runs.run_files import read_config, read_info, read_tensors
+from eventvec.models.model_files import read_config, read_info, read_tensors
 from fits import ABSENT, change
 
 
@@ -46,7 +46,7 @@ def coles(data: ev.Dataset) -> ev.methods.CoLES:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a run that loads."""
     data, folder = read(), tmp_path_factory.mktemp("finished") / "run"
-    ev.fit(coles(data), data, epochs=1, batch_size=8, out=folder)
+    ev.fit(data, method=coles(data), epochs=1, batch_size=8, out=folder)
     return folder
 
 
@@ -56,7 +56,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data, folder = read(), tmp_path_factory.mktemp("killed") / "run"
     options = {"epochs": 4, "batch_size": 8, "seed": 5, "checkpoint_every": 1}
     with pytest.raises(fits.Interrupted):
-        ev.fit(coles(data), data, out=folder, progress=fits.interrupt_after(4), **options)
+        ev.fit(data, method=coles(data), out=folder, progress=fits.interrupt_after(4), **options)
     return folder
 
 
@@ -81,7 +81,7 @@ def of_language(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
     folders = {name: tmp_path_factory.mktemp("language") / name for name in methods}
     for name, method in methods.items():
-        ev.fit(method, data, epochs=1, batch_size=8, out=folders[name])
+        ev.fit(data, method=method, epochs=1, batch_size=8, out=folders[name])
     return folders
 
 
@@ -104,8 +104,8 @@ def refuse(run: Path, message: str) -> None:
 )
 @pytest.mark.parametrize("value", [ABSENT, None, [3], {"a": {}}, -1, float("nan")])
 def test_counts_that_are_absent_or_of_another_type_are_refused(run: Path, name: str, value: Any) -> None:
-    change(run / "run.json", name, value)
-    refuse(run, rf"run.json is damaged: {name}.*")
+    change(run / "model.json", name, value)
+    refuse(run, rf"model.json is damaged: {name}.*")
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,13 @@ def test_counts_that_are_absent_or_of_another_type_are_refused(run: Path, name: 
     ],
 )
 def test_entries_of_a_run_that_are_wrong_are_refused(run: Path, place: str, value: Any) -> None:
-    change(run / "run.json", place, value)
-    refuse(run, f"run.json is damaged: {place}[:.]")
+    change(run / "model.json", place, value)
+    refuse(run, f"model.json is damaged: {place}[:.]")
 
 
 def test_a_run_that_has_not_finished_needs_no_results(finished: Path, killed: Path) -> None:
     for folder in (finished, killed):
-        assert read_info(folder) == json.loads((folder / "run.json").read_text())
+        assert read_info(folder) == json.loads((folder / "model.json").read_text())
     assert "steps" in read_info(finished)
     assert "steps" not in read_info(killed)
 
@@ -186,7 +186,7 @@ def test_configurations_that_do_not_fit_the_weights_are_refused(
     refuse(run, message)
 
 
-@pytest.mark.parametrize("name", ["config.toml", "schema.json", "run.json"])
+@pytest.mark.parametrize("name", ["config.toml", "schema.json", "model.json"])
 @pytest.mark.parametrize(
     "text", ["[" * 99_999, "[" * 500 + "]" * 500, '{"a":' * 500 + "1" + "}" * 500, "a = " + "9" * 5000]
 )
@@ -197,7 +197,7 @@ def test_texts_that_are_nested_too_deeply_or_hold_too_large_numbers_are_refused(
     refuse(run, f"{name} is damaged")
 
 
-@pytest.mark.parametrize("name", ["config.toml", "schema.json", "run.json", "model.safetensors"])
+@pytest.mark.parametrize("name", ["config.toml", "schema.json", "model.json", "model.safetensors"])
 @pytest.mark.parametrize("kind", ["folder", "pipe", "device", "link"])
 def test_what_is_no_file_is_refused_and_not_waited_for(run: Path, name: str, kind: str) -> None:
     (run / name).unlink()
@@ -272,7 +272,7 @@ def test_the_options_of_a_run_that_is_resumed_are_checked(killed: Path, tmp_path
     change(tmp_path / "run" / "config.toml", "fit.epochs", "four")
     data = read()
     with pytest.raises(ev.CheckpointError, match=r"config.toml is damaged: fit: epochs must be a whole number or None"):
-        ev.fit(coles(data), data, seed=5, out=tmp_path / "run", resume=True)
+        ev.fit(data, method=coles(data), seed=5, out=tmp_path / "run", resume=True)
 
 
 def test_the_files_of_a_run_are_read_as_they_were_written(finished: Path, killed: Path) -> None:

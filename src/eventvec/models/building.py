@@ -1,4 +1,4 @@
-"""The method of a run, built after its shapes were compared with the memory of this machine and with the weights.
+"""The blocks of a model, built after their shapes were compared with the memory of this machine and with the weights.
 
 Nothing is allocated for sizes that only a configuration claims.
 """
@@ -7,26 +7,27 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from eventvec.blocks.caller_features import CallerFeatures
+from eventvec.blocks.rows import Block
+from eventvec.blocks.static_values import STATIC, StaticValues, of_static
+from eventvec.blocks.untrained import BLOCKS, EventBlock
 from eventvec.config import Table, build_method
-from eventvec.encoders.beside import BESIDE, Beside
-from eventvec.encoders.feature_parts import FEATURES, joined_features
-from eventvec.encoders.joined import Joined
 from eventvec.errors import CheckpointError, ConfigError, nearest
 from eventvec.methods.declarations import Method
+from eventvec.models.learned import LEARNED, Learned
 from eventvec.schema import Schema
-from eventvec.sequences import Sequences
 
-PREFIX = "beside."
-"""The beginning of the names of tensors of the parts beside the learned one."""
+TABLE = "table"
+"""The kind of a block of a caller's table of features."""
 TRAINING = 4
 """The copies of each weight in training: itself, its gradient, and the two averages of Adam."""
 REMEDY = "choose smaller sizes, such as encoder.dim, encoder.layers and those of the method"
@@ -102,95 +103,91 @@ def build(path: Path, config: Table, schema: Schema, tensors: Mapping[str, Tenso
     return method
 
 
-def build_beside(
-    path: Path, sizes: Mapping[str, Mapping[str, int | None]], schema: Schema, tensors: Mapping[str, Tensor]
-) -> dict[str, Beside]:
-    """Return the parts that stand beside the learned one, with their tensors.
+def describe_blocks(blocks: Mapping[str, Block]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return what `model.json` says of each block, and the tensors of all, with the block before their names."""
+    described, tensors = dict[str, Any](), dict[str, Tensor]()
+    for name, block in blocks.items():
+        state: Mapping[str, Tensor] = {}
+        if isinstance(block, Learned):
+            described[name], state = {"kind": LEARNED}, cast(nn.Module, block.method).state_dict()
+        elif isinstance(block, EventBlock):
+            described[name] = {"kind": block.kind, "sizes": dict(block.sizes), "dim": block.encoder.dim}
+            state = block.tensors
+        elif isinstance(block, StaticValues):
+            described[name] = {"kind": STATIC, "columns": [each.name for each in block.fields]}
+        elif isinstance(block, CallerFeatures):
+            described[name] = {
+                "kind": TABLE, "columns": list(block.columns), "means": list(block.means), "time": block.time,
+            }  # fmt: skip
+        else:
+            raise TypeError(f"no folder can hold a block {type(block).__name__}")
+        tensors |= {f"{name}.{key}": each for key, each in state.items()}
+    return described, tensors
+
+
+def build_blocks(
+    path: Path, described: Mapping[str, Any], config: Table, schema: Schema, tensors: Mapping[str, Tensor]
+) -> dict[str, Block]:
+    """Return the blocks of a model, each after its shapes were compared with those of its tensors.
 
     Args:
-        path: The run folder.
-        sizes: The arguments of each part besides the schema, see `encoders.beside.sizes_beside`.
-        schema: The schema of the run.
-        tensors: The tensors whose names begin with `PREFIX`.
+        path: The folder of the model.
+        described: What `model.json` says of each block.
+        config: The configuration of a trained encoder.
+        schema: The schema of the model.
+        tensors: The tensors of the model.
     """
-    for name in sizes:
-        if name not in BESIDE:
-            raise CheckpointError(f"{path}/run.json is damaged: beside: {nearest(name, BESIDE)}")
+    blocks = dict[str, Block]()
+    for name, each in described.items():
+        own, kind = under(tensors, f"{name}."), each["kind"]
+        if kind == LEARNED:
+            method = build(path, config, schema, own)
+            with refusing_damage(path):  # names and shapes fit; a tokenizer or a backbone may not
+                cast(nn.Module, method).load_state_dict(own)
+            blocks[name] = Learned(method.eval(), config)
+        elif kind in BLOCKS:
+            blocks[name] = _event_block(path, name, each, schema, own)
+        elif kind == STATIC and (static := of_static(schema, each["columns"])) is not None:
+            blocks[name] = static
+        elif kind == TABLE and len(each["columns"]) == len(each["means"]):
+            blocks[name] = CallerFeatures(name, tuple(each["columns"]), tuple(each["means"]), each["time"])
+        else:
+            raise CheckpointError(f"{path}/model.json is damaged: block {name!r}: {nearest(kind, [LEARNED, *BLOCKS])}")
+    return blocks
+
+
+def _event_block(
+    path: Path, name: str, each: Mapping[str, Any], schema: Schema, tensors: Mapping[str, Tensor]
+) -> EventBlock:
     try:
         with refusing_damage(path):
             with torch.device("meta"), _NothingDrawn():  # sizes are claims until the tensors are compared with them
-                shapes = {name: BESIDE[name](schema, **arguments) for name, arguments in sizes.items()}
-            _check_weights(path, tensors, tensors_beside(shapes))
-            parts = {name: BESIDE[name](schema, **arguments) for name, arguments in sizes.items()}
-            nn.ModuleDict(parts).load_state_dict({name.removeprefix(PREFIX): each for name, each in tensors.items()})
+                shapes = EventBlock.of(each["kind"], schema, each["sizes"])
+            if int(shapes.encoder.dim) != each["dim"]:
+                raise ValueError(f"{name} had {each['dim']:,} features, and schema.json gives {shapes.encoder.dim:,}")
+            _check_weights(path, tensors, shapes.tensors)
+            block = EventBlock.of(each["kind"], schema, each["sizes"])
+            cast(nn.Module, block.encoder).load_state_dict(dict(tensors))
     except ConfigError as error:
-        raise CheckpointError(f"{path}/run.json is damaged: beside: {error}") from error
-    return {name: part.eval() for name, part in parts.items()}
+        raise CheckpointError(f"{path}/model.json is damaged: block {name!r}: {error}") from error
+    return block
 
 
-def tensors_beside(parts: Mapping[str, Beside]) -> dict[str, Tensor]:
-    """Return the tensors of the parts beside the learned one, by their names in a run folder.
+def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with a prefix, without it.
 
     Example:
-        >>> sorted(tensors_beside({"timing": BESIDE["timing"](Schema("card", "day", "integer"))}))
-        ['beside.timing.mean', 'beside.timing.scale']
+        >>> under({"codes.mean": torch.zeros(1), "learned.mean": torch.zeros(1)}, "codes.")
+        {'mean': tensor([0.])}
     """
-    return {f"{PREFIX}{name}": each for name, each in nn.ModuleDict(dict(parts)).state_dict().items()}
+    return {name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)}
 
 
-class Untrained(nn.Module):
-    """The method of a run of features, which has an encoder and nothing to train.
-
-    The number of features is stored with the tensors of the encoder, because another schema would change it.
-    """
-
-    width: Tensor
-
-    def __init__(self, encoder: Joined) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.register_buffer("width", torch.tensor([encoder.dim]))
-
-    def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Raise an error, because features have no weights."""
-        raise ConfigError("a run of features has no weights, so there is nothing to train")
-
-    def forward(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Raise an error, as `loss` does."""
-        return self.loss(batch, rng)
-
-
-def untrained(schema: Schema, sizes: Mapping[str, Mapping[str, int | None]]) -> Untrained:
-    """Return the method of a run of features.
-
-    Args:
-        schema: The schema of the run.
-        sizes: The arguments of each part besides the schema, see `encoders.feature_parts.FEATURES`.
-    """
-    return Untrained(
-        joined_features({name: FEATURES[name](schema, **sizes[name]) for name in FEATURES if name in sizes})
-    )
-
-
-def build_untrained(
-    path: Path, sizes: Mapping[str, Mapping[str, int | None]], schema: Schema, tensors: Mapping[str, Tensor]
-) -> Untrained:
-    """Return the method of a run of features with its tensors, after their shapes were compared."""
-    for name in sizes:
-        if name not in FEATURES:
-            raise CheckpointError(f"{path}/run.json is damaged: features: {nearest(name, FEATURES)}")
-    try:
-        with refusing_damage(path):
-            with torch.device("meta"), _NothingDrawn():
-                shapes = untrained(schema, sizes).state_dict()
-            _check_weights(path, tensors, shapes)
-            method = untrained(schema, sizes)
-            method.load_state_dict(dict(tensors))
-            if int(method.width) != method.encoder.dim:
-                raise ValueError(f"it had {int(method.width):,} features, and schema.json gives {method.encoder.dim:,}")
-    except ConfigError as error:
-        raise CheckpointError(f"{path}/run.json is damaged: features: {error}") from error
-    return method
+def check_known(path: Path, tensors: Iterable[str], owners: Iterable[str]) -> None:
+    """Refuse a tensor that belongs to no block and no head."""
+    beginnings = tuple(f"{owner}." for owner in owners)
+    if unknown := next((name for name in tensors if not name.startswith(beginnings)), None):
+        raise CheckpointError(f"{path} is damaged: model.safetensors has an unknown tensor {unknown!r}")
 
 
 @contextmanager

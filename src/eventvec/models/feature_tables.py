@@ -9,22 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from eventvec.blocks.handcrafted_sets import bounded
+from eventvec.blocks.rows import Block
+from eventvec.blocks.untrained import BLOCKS, HANDCRAFTED, WITHIN, EventBlock, usual_sizes
 from eventvec.dataset import Dataset, last_time
 from eventvec.embedding import Progress
-from eventvec.encoders.feature_parts import AGGREGATES, FEATURES, HANDCRAFTED, WITHIN
-from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.encoders.interface import capabilities
 from eventvec.encoders.joined import Joined
-from eventvec.encoders.running import RunningHandcrafted
 from eventvec.errors import ConfigError, nearest, shown
 from eventvec.files import path_only
+from eventvec.models.model import Model, load
+from eventvec.models.model_files import check_folder
+from eventvec.models.run_start import identity
 from eventvec.options import accepts, option_types
-from eventvec.runs.building import untrained
-from eventvec.runs.run import Run, load
-from eventvec.runs.run_files import check_folder
-from eventvec.runs.run_start import start
-from eventvec.schema import Schema
 from eventvec.tables import Embeddings, read, times
 from eventvec.tables.embeddings import check_names
 from eventvec.tables.read_options import Columns, Cuts, Storage, TableFormat
@@ -36,7 +32,7 @@ def features(
     events: Dataset | Tabular,
     *,
     parts: Sequence[str] | None = None,
-    run: Run | Path | str | None = None,
+    run: Model | Path | str | None = None,
     out: Path | str | None = None,
     progress: Progress | None = None,
     **options: Any,
@@ -50,7 +46,7 @@ def features(
     `metadata["notes"]` are sentences about what was counted or left out.
 
     Relations: A run that is written to `out` has the vocabularies, the names and what was fitted to the rows, so
-    later tables have the same columns. It is an ordinary run: `Run.embed`, `embed_shards` and `update` make tables by
+    later tables have the same columns. It is an ordinary run: `Model.embed`, `embed_shards` and `update` make tables by
     it. Parts that `update` continues exactly are `aggregates`, `timing` and `codes`.
 
     Args:
@@ -88,7 +84,7 @@ def features(
         check_names(data, _names(made))
         made = made if out is None else made.save(out)
     else:
-        made = run if isinstance(run, Run) else load(run)
+        made = run if isinstance(run, Model) else load(run)
         _check_given(made, parts, out, options)
         data = made.read(events, **options)
     z = made.embed(data, progress=progress)
@@ -96,22 +92,22 @@ def features(
 
 
 def _checked(parts: Sequence[str] | None) -> list[str]:
-    """Return the parts in the order of `FEATURES`, after a check."""
+    """Return the parts in the order of `BLOCKS`, after a check."""
     if isinstance(parts, str) or (parts is not None and not all(isinstance(name, str) for name in parts)):
-        raise ConfigError(f"parts must be a list of names, got {shown(parts)}; accepted: {', '.join(FEATURES)}")
+        raise ConfigError(f"parts must be a list of names, got {shown(parts)}; accepted: {', '.join(BLOCKS)}")
     chosen = [HANDCRAFTED] if parts is None else list(parts)
     if not chosen:
-        raise ConfigError(f"parts must name at least one of {', '.join(FEATURES)}")
+        raise ConfigError(f"parts must name at least one of {', '.join(BLOCKS)}")
     for name in chosen:
-        if name not in FEATURES:
-            raise ConfigError(f"there is no part {shown(name)}; {nearest(name, FEATURES)}")
+        if name not in BLOCKS:
+            raise ConfigError(f"there is no part {shown(name)}; {nearest(name, BLOCKS)}")
     for name, others in WITHIN.items():
         if name in chosen and (repeated := [other for other in others if other in chosen]):
             raise ConfigError(f"{name} has the features of {repeated[0]} already; leave {repeated[0]} out of parts")
-    return [name for name in FEATURES if name in chosen]
+    return [name for name in BLOCKS if name in chosen]
 
 
-def _check_given(run: Run, parts: Sequence[str] | None, out: Path | str | None, options: dict[str, Any]) -> None:
+def _check_given(run: Model, parts: Sequence[str] | None, out: Path | str | None, options: dict[str, Any]) -> None:
     """Refuse a run that is not one of features, and what a run of features decides."""
     if not _names(run):
         raise ConfigError(f"run {run.id} has a trained encoder, and no features with names; its vectors: run.embed(…)")
@@ -131,46 +127,24 @@ def _read(events: Dataset | Tabular, options: dict[str, Any]) -> Dataset:
     return events
 
 
-def _made(data: Dataset, parts: Sequence[str]) -> Run:
-    """Return a run of features, whose parts are fitted to the rows with events."""
-    sizes, notes = dict[str, dict[str, int | None]](), list[str]()
-    for name in parts:
-        sizes[name], note = _sizes(name, data.schema)
-        notes += [note] if note else []
-    method = untrained(data.schema, sizes)
+def _made(data: Dataset, parts: Sequence[str]) -> Model:
+    """Return a model of features, whose blocks are fitted to the rows with events."""
+    blocks, notes = dict[str, Block](), list[str]()
     x = data.sequences
     rows = x[x.lengths > 0]
-    for part in method.encoder.encoders.values():
-        if callable(fit := getattr(part, "fit", None)):
-            fit(rows)
-    info = start(method, data, {}, 0, None)
-    trained = {"history": [], "steps": 0, "seconds": 0.0, "stopped": "no training", "usable": len(rows)}
-    info = {**info, "features": sizes, **trained, "finished": True}
-    return Run(method.eval(), replace(data.schema, static=()), {}, info, notes=tuple(notes))
+    for name in parts:
+        sizes, note = usual_sizes(name, data.schema)
+        blocks[name] = EventBlock.of(name, data.schema, sizes, rows)
+        notes += [note] if note else []
+    info = identity(data, 0, parts)
+    return Model(replace(data.schema, static=()), blocks, {**info, "finished": True}, tuple(parts), notes=tuple(notes))
 
 
-def _sizes(name: str, schema: Schema) -> tuple[dict[str, int | None], str]:
-    """Return the arguments of a part besides the schema, and a note if it is smaller than usual."""
-    if name == HANDCRAFTED:
-        encoder, note = bounded(Handcrafted, schema)
-        return {"values": encoder.values, "within": encoder.within}, note
-    if name == AGGREGATES:
-        running, note = bounded(RunningHandcrafted, schema)
-        return {"values": running.values, "within": running.within}, note
-    part: Any = FEATURES[name](schema)
-    if name == "codes":
-        return {"components": part.components, "terms": part.terms}, ""
-    if name == "convolutions":
-        return {"components": part.components, "window": part.encoder.window}, ""
-    return {}, ""
+def _names(run: Model) -> tuple[str, ...]:
+    return run.encoder.names if run.vector and isinstance(run.encoder, Joined) else ()
 
 
-def _names(run: Run) -> tuple[str, ...]:
-    encoder = run.method.encoder
-    return encoder.names if isinstance(encoder, Joined) else ()
-
-
-def _moment_note(run: Run, data: Dataset) -> list[str]:
+def _moment_note(run: Model, data: Dataset) -> list[str]:
     """Return a note on the moment of prediction, if nobody named one and the features read it."""
     last = last_time(data.sequences)
     named = data.moments is not None or data.origin.until is not None

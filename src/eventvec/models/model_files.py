@@ -1,7 +1,8 @@
-"""The files of a run folder. What is read is checked; what is written appears whole or not at all, with mode 0600."""
+"""The files of a model folder. What is read is checked; what is written appears whole or not at all, with mode 0600."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -11,10 +12,10 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import tomli_w
-from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError, model_validator
 
 from eventvec.errors import CheckpointError, ConfigError, misfit, reason, shown
 from eventvec.files import locked, run_above, sweep, whole, write_text
@@ -24,8 +25,14 @@ from eventvec.toml_tables import Table, check_tables, parse
 if TYPE_CHECKING:
     from torch import Tensor
 
-FORMAT = 1
-"""The version of the run folder; newer ones are refused."""
+FORMAT = 2
+"""The version of the folder; newer ones are refused, and so are those of run folders before the first release."""
+INFO, TENSORS = "model.json", "model.safetensors"
+READ = ("config.toml", "schema.json", TENSORS)
+"""The files that `load` reads, besides `INFO`, which has their digests."""
+
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class _Holdout(BaseModel, extra="allow"):
@@ -63,17 +70,73 @@ class Facts(BaseModel, extra="allow"):
 
 
 class _Format(BaseModel):
-    """The version and the kind of a run folder, on which the rest of a `run.json` depends."""
+    """The version of a folder, on which the rest of a `model.json` depends."""
 
     format: int
-    kind: str = "run"
+
+
+class _Block(BaseModel, extra="forbid"):
+    """What makes a block again: the sizes of one without training, or the columns of a table."""
+
+    kind: str
+    sizes: dict[str, NonNegativeInt | None] = Field(default_factory=dict)
+    dim: NonNegativeInt = 0
+    columns: list[str] = Field(default_factory=list)
+    means: list[Finite] = Field(default_factory=list)
+    time: str | None = None
+
+
+class _OfLabel(BaseModel, extra="forbid"):
+    """A block that depends on a label: its earlier values from a table or by a rule, or a network."""
+
+    kind: Literal["earlier_labels", "network"]
+    key: str | None = None
+    delay: str | float | int | None = None
+    rule: dict[str, Any] | None = None
+
+
+class _Learner(BaseModel, extra="forbid"):
+    """A learner on a set of features, with its weight."""
+
+    features: str
+    learner: str
+    weight: float = Field(gt=0, le=1e3, allow_inf_nan=False)
+
+
+class _Scores(BaseModel, extra="forbid"):
+    """Scores on rows that chose nothing, each with the ends of its interval."""
+
+    by_entity: tuple[float, float, float]
+    latest: tuple[float, float, float] | None
+    rows: NonNegativeInt
+
+
+class _Head(BaseModel, extra="forbid"):
+    """What predicts a label."""
+
+    label: str
+    task: Literal["binary", "multiclass", "numeric"]
+    classes: list[bool | int | float | str]
+    label_time: str | None
+    inclusive: bool
+    blocks: dict[str, _OfLabel]
+    sets: dict[str, list[str]]
+    models: list[_Learner]
+    offset: Finite | list[Finite]
+    metric: Literal["mae"] | None
+    scores: _Scores | None
+    gains: dict[str, Finite]
+    doubt: str
+    rows: NonNegativeInt
+    entities: NonNegativeInt
+    notes: list[str]
 
 
 _Hash = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
 
 
 class _Info(BaseModel, extra="allow"):
-    """The required content of a `run.json`, which may have more."""
+    """The required content of a `model.json`, which may have more."""
 
     format: PositiveInt
     id: str = Field(min_length=1)
@@ -81,10 +144,10 @@ class _Info(BaseModel, extra="allow"):
     fingerprint: str
     entities: NonNegativeInt
     versions: dict[str, str]
-    labels: list[str]
-    label_samples: dict[str, list[tuple[_Hash, float]]] = Field(default_factory=dict)
-    holdouts: list[_Holdout] = Field(min_length=1)
     finished: bool
+    labels: list[str] = Field(default_factory=list)
+    label_samples: dict[str, list[tuple[_Hash, float]]] = Field(default_factory=dict)
+    holdouts: list[_Holdout] = Field(default_factory=list)
     events: NonNegativeInt = 0
     parent: str = Field("", alias="from")
     parts: dict[str, str] = Field(default_factory=dict)
@@ -102,8 +165,28 @@ class _Epoch(BaseModel, extra="allow"):
 
 
 class _Finished(_Info):
-    """The required content of the `run.json` of a run that has finished."""
+    """The required content of the `model.json` of a model that has finished."""
 
+    blocks: dict[str, _Block]
+    vector: list[str]
+    heads: list[_Head]
+    files: dict[str, str]
+
+    @model_validator(mode="after")
+    def fit(self) -> Self:
+        """Refuse parts that do not fit one another."""
+        if unknown := next((name for name in self.vector if name not in self.blocks), None):
+            raise ValueError(f"vector names the block {unknown!r}, which is not listed")
+        if len({head.label for head in self.heads}) < len(self.heads):
+            raise ValueError("two heads predict one label")
+        return self
+
+
+class _Trained(_Finished):
+    """The required content of the `model.json` of a model with a trained encoder."""
+
+    labels: list[str]
+    holdouts: list[_Holdout] = Field(min_length=1)
     history: list[_Epoch]
     steps: NonNegativeInt
     seconds: float = Field(ge=0, allow_inf_nan=False)
@@ -111,29 +194,48 @@ class _Finished(_Info):
     usable: NonNegativeInt
     kept_epoch: PositiveInt = 1
     temperatures: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default_factory=dict)
-    beside: dict[str, dict[str, NonNegativeInt | None]] = Field(default_factory=dict)
-    features: dict[str, dict[str, NonNegativeInt | None]] = Field(default_factory=dict)
 
 
 def read_info(path: Path) -> dict[str, Any]:
-    """Return a run's `run.json`."""
-    absent = f"{path} is not a run folder: it has no run.json" if os.path.isdir(path) else f"{path} does not exist"
-    text = _contents(path / "run.json", absent)
+    """Return a model's `model.json`."""
+    absent = f"{path} is no model folder: it has no {INFO}" if os.path.isdir(path) else f"{path} does not exist"
+    text = _contents(path / INFO, absent)
     try:
-        head = _Format.model_validate_json(text)
-        if head.kind == "predictor":
-            raise CheckpointError(
-                f"{path} predicts a label and has no vectors; use eventvec predict {path} EVENTS (in Python "
-                "ev.EventClassifier.load(path) or ev.EventRegressor.load(path))"
-            )
-        if (format_ := head.format) > FORMAT:
-            raise CheckpointError(f"{path} has format {format_}; this eventvec reads up to {FORMAT}: upgrade eventvec")
+        if (format_ := _Format.model_validate_json(text).format) != FORMAT:
+            advice = "upgrade eventvec" if format_ > FORMAT else "train it again"
+            raise CheckpointError(f"{path} has format {format_}; this eventvec reads {FORMAT}: {advice}")
         info = _Info.model_validate_json(text)
-        return (_Finished.model_validate_json(text) if info.finished else info).model_dump(
-            by_alias=True, exclude_unset=True
-        )
+        if info.finished:
+            info = _Finished.model_validate_json(text)
+            if any(block.kind == "learned" for block in info.blocks.values()):
+                info = _Trained.model_validate_json(text)
+        return info.model_dump(by_alias=True, exclude_unset=True)
     except ValidationError as error:
-        raise CheckpointError(f"{path}/run.json is damaged: {misfit(error)}") from error
+        raise CheckpointError(f"{path}/{INFO} is damaged: {misfit(error)}") from error
+
+
+def digests(path: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of a folder that `load` reads, by its place in the folder."""
+    inside = [f"{folder.name}/{INFO}" for folder in sorted(path.glob("network-*"))]
+    return {name: _digest(path / name) for name in (*READ, *inside) if (path / name).is_file()}
+
+
+def check_digests(path: Path, known: Mapping[str, str]) -> None:
+    """Refuse a folder with a file that is not the one that was written."""
+    if absent := next((name for name in READ[1:] if name not in known), None):
+        raise CheckpointError(f"{path}/{INFO} is damaged: files lack {absent}")
+    for name, digest in known.items():
+        if _digest(path / name) != digest:
+            raise CheckpointError(f"{path / name} is damaged or absent: it is not the file that was written")
+
+
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of a file; a text of no file if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() if path.is_file() else ""
+    except (OSError, ValueError):
+        return ""
 
 
 def read_finished(path: Path) -> dict[str, Any]:
@@ -142,14 +244,6 @@ def read_finished(path: Path) -> dict[str, Any]:
     if not info["finished"]:
         raise CheckpointError(f"{path} holds a run that has not finished; resume it: eventvec fit … --resume")
     return info
-
-
-def is_predictor(path: Path) -> bool:
-    """Return whether a folder holds a predictor, see `predicting.predictor_files`."""
-    try:
-        return _Format.model_validate_json((path / "run.json").read_bytes()).kind == "predictor"
-    except (OSError, ValueError):
-        return False
 
 
 def read_config(path: Path) -> Table:
@@ -230,15 +324,15 @@ def may_begin(path: Path) -> bool:
 
 
 def is_half_saved(path: Path) -> bool:
-    """Return whether a run folder is what is left of `Run.save` in a process that was killed.
+    """Return whether a run folder is what is left of `Model.save` in a process that was killed.
 
-    Its run has been trained, and is not marked as finished; that of a training that was killed has no end yet.
+    The model was complete then, unlike that of a training that was killed.
     """
     try:
-        info = json.loads((path / "run.json").read_bytes())
+        info = json.loads((path / INFO).read_bytes())
     except (OSError, ValueError):
         return False
-    return isinstance(info, dict) and info.get("finished") is False and "stopped" in info
+    return isinstance(info, dict) and info.get("finished") is False and info.get("saving") is True
 
 
 def check_folder(path: Path, *, resume: bool | None = None) -> None:
@@ -259,7 +353,7 @@ def check_folder(path: Path, *, resume: bool | None = None) -> None:
         raise CheckpointError(f"{path} is a file; choose a new folder")
     if run := run_above(path):
         raise CheckpointError(f"{path} lies in the run folder {run}; choose a folder elsewhere")
-    if (path / "run.json").exists():
+    if (path / INFO).exists():
         if not resume:
             other = "" if resume is None else ", or resume it: resume=True (--resume)"
             raise CheckpointError(f"{path} holds a run already; choose a new folder{other}")
@@ -286,14 +380,15 @@ def writer(path: Path | None) -> Iterator[None]:
 def write_first(path: Path, config: Table, schema: Schema, info: Mapping[str, Any]) -> None:
     """Write the files of a run folder that are there before training."""
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_text(path / "config.toml", tomli_w.dumps(config))
+    if config:
+        write_text(path / "config.toml", tomli_w.dumps(config))
     write_text(path / "schema.json", schema.to_json())
-    write_text(path / "run.json", json.dumps(info, indent=1))  # last, because it makes the folder a run
+    write_text(path / INFO, json.dumps(info, indent=1))  # last, because it makes the folder that of a model
 
 
 def discard(path: Path) -> None:
     """Delete the files of a run that failed before its first checkpoint, so another run can begin there."""
-    for name in ("run.json", "metrics.jsonl", "config.toml", "schema.json"):  # without the first it is no run
+    for name in (INFO, "metrics.jsonl", "config.toml", "schema.json"):  # without the first it is no run
         (path / name).unlink(missing_ok=True)
 
 

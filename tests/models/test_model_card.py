@@ -15,7 +15,7 @@ import pytest
 import eventvec as ev
 from commands import customer_labels, invoke, purchases
 from eventvec.methods.declarations import declared
-from eventvec.runs.model_card import code, plain, render_card
+from eventvec.models.model_card import code, plain, render_card
 
 CUSTOMERS = [f"secret{i:02}" for i in range(60)]
 
@@ -27,18 +27,18 @@ def events() -> pl.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def run(events: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> ev.Run:
+def run(events: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> ev.Model:
     out = tmp_path_factory.mktemp("card") / "run"
     data = ev.read(events, key="customer", time="when", holdout=0.25, until="2024-01-15")
-    return ev.fit({"method": {"name": "coles"}, "encoder": {"dim": 8}}, data, epochs=2, out=out)
+    return ev.fit(data, method={"method": {"name": "coles"}, "encoder": {"dim": 8}}, epochs=2, out=out)
 
 
-def evaluation(run: ev.Run, events: pl.DataFrame, **options: Any) -> ev.Answer:
+def evaluation(run: ev.Model, events: pl.DataFrame, **options: Any) -> ev.Answer:
     z = run.embed(events, until="2024-01-15")
     return ev.evaluate(z, None, customer_labels(CUSTOMERS), "likes", models=["logistic_regression"], **options)
 
 
-def test_the_card_of_a_run_has_its_data_settings_and_limits(run: ev.Run, events: pl.DataFrame) -> None:
+def test_the_card_of_a_run_has_its_data_settings_and_limits(run: ev.Model, events: pl.DataFrame) -> None:
     assert run.path is not None
     text = (run.path / "README.md").read_text()
     assert text == ev.card(run) == ev.card(ev.load(run.path)) == ev.card(run.path)
@@ -62,7 +62,7 @@ def test_the_card_of_a_run_has_its_data_settings_and_limits(run: ev.Run, events:
     assert "secret" not in text
 
 
-def test_scores_come_from_evaluations_of_the_run(run: ev.Run, events: pl.DataFrame, tmp_path: Path) -> None:
+def test_scores_come_from_evaluations_of_the_run(run: ev.Model, events: pl.DataFrame, tmp_path: Path) -> None:
     held_out = evaluation(run, events, holdout=True)
     (tmp_path / "likes.json").write_text(json.dumps(held_out.to_dict()))
     text = ev.card(run, [held_out])
@@ -75,7 +75,7 @@ def test_scores_come_from_evaluations_of_the_run(run: ev.Run, events: pl.DataFra
     assert "(`--holdout`)" in ev.card(run, [evaluation(run, events)])
 
 
-def test_evaluations_of_another_run_are_refused(run: ev.Run, events: pl.DataFrame, tmp_path: Path) -> None:
+def test_evaluations_of_another_run_are_refused(run: ev.Model, events: pl.DataFrame, tmp_path: Path) -> None:
     e = evaluation(run, events)
     with pytest.raises(ev.DataError, match=f"the evaluation is of run 'other', and the card is of run {run.id}"):
         ev.card(run, [replace(e, facts={**e.facts, "run": "other"})])
@@ -93,7 +93,7 @@ def test_evaluations_of_another_run_are_refused(run: ev.Run, events: pl.DataFram
         ev.card(run, [tmp_path / "absent.json"])
 
 
-def test_a_card_is_saved_only_if_asked(run: ev.Run, events: pl.DataFrame, tmp_path: Path) -> None:
+def test_a_card_is_saved_only_if_asked(run: ev.Model, events: pl.DataFrame, tmp_path: Path) -> None:
     assert run.path is not None
     folder = tmp_path / "run"
     shutil.copytree(run.path, folder)
@@ -108,12 +108,12 @@ def test_a_card_is_saved_only_if_asked(run: ev.Run, events: pl.DataFrame, tmp_pa
     assert ev.load(folder).id == run.id
     with pytest.raises(ev.ConfigError, match="has no folder; save it first"):
         ev.card(replace(loaded, path=None), save=True)
-    other = ev.fit("ocp", ev.read(events, key="customer", time="when"), epochs=1, out=tmp_path / "other")
+    other = ev.fit(ev.read(events, key="customer", time="when"), method="ocp", epochs=1, out=tmp_path / "other")
     with pytest.raises(ev.CheckpointError, match="holds another run by now"):
         ev.card(replace(loaded, path=other.path), save=True)
 
 
-def test_with_events_it_says_what_most_histories_are_like(run: ev.Run, events: pl.DataFrame, tmp_path: Path) -> None:
+def test_with_events_it_says_what_most_histories_are_like(run: ev.Model, events: pl.DataFrame, tmp_path: Path) -> None:
     text = ev.card(run, events=events)
     start, end = "\n## What most histories are like\n\n", "\n\n## Settings"
     section = text.partition(start)[2].partition(end)[0]
@@ -132,7 +132,7 @@ def test_with_events_it_says_what_most_histories_are_like(run: ev.Run, events: p
     assert "- No sentence is true of 50 % of them." in render_card(run.config, run.schema, run.info, common={})
 
 
-def test_the_command_prints_writes_and_saves_the_card(run: ev.Run, events: pl.DataFrame, tmp_path: Path) -> None:
+def test_the_command_prints_writes_and_saves_the_card(run: ev.Model, events: pl.DataFrame, tmp_path: Path) -> None:
     assert run.path is not None
     e = evaluation(run, events)
     (tmp_path / "likes.json").write_text(json.dumps(e.to_dict()))
@@ -156,18 +156,18 @@ def test_the_card_of_a_folder_is_that_of_the_run_in_it(events: pl.DataFrame, tmp
     places = {"covariates": ["time", "bought"], "observations": ["amount"]}
     tables = {"method": {"name": "cnp"}, "encoder": {"name": "set", "dim": 8, "events": places}}
     data = ev.read(events.drop_nulls(), key="customer", time="when")
-    with_paragraph = ev.fit(tables, data, epochs=1, out=tmp_path / "run")
+    with_paragraph = ev.fit(data, method=tables, epochs=1, out=tmp_path / "run")
     assert declared(with_paragraph.method).card.strip() in ev.card(tmp_path / "run")
     assert ev.card(tmp_path / "run") == ev.card(with_paragraph) == ev.card(with_paragraph, save=True)
 
 
-def test_a_folder_without_a_finished_run_has_no_card(run: ev.Run, events: pl.DataFrame, tmp_path: Path) -> None:
+def test_a_folder_without_a_finished_run_has_no_card(run: ev.Model, events: pl.DataFrame, tmp_path: Path) -> None:
     assert run.path is not None
     with pytest.raises(ev.CheckpointError, match=r"is not a run folder: it has no run\.json"):
         ev.card(tmp_path)
     shutil.copytree(run.path, tmp_path / "run")
     for name, content, error, message in (
-        ("run.json", json.dumps({**run.info, "finished": False}), ev.CheckpointError, "has not finished; resume it"),
+        ("model.json", json.dumps({**run.info, "finished": False}), ev.CheckpointError, "has not finished; resume it"),
         ("config.toml", "encoder = 3", ev.CheckpointError, r"config\.toml is damaged: encoder must be a table"),
         ("config.toml", '[method]\nname = "colse"', ev.CheckpointError, "needs what its config.toml names: encoder"),
         ("config.toml", "", ev.ConfigError, f"run {run.id} has no configuration"),
@@ -184,16 +184,16 @@ def test_a_folder_without_a_finished_run_has_no_card(run: ev.Run, events: pl.Dat
         ev.card(tmp_path / "features")
 
 
-def test_damaged_facts_of_a_run_are_refused(run: ev.Run, tmp_path: Path) -> None:
+def test_damaged_facts_of_a_run_are_refused(run: ev.Model, tmp_path: Path) -> None:
     assert run.path is not None
     shutil.copytree(run.path, tmp_path / "run")
     for damage in ({"period": [1]}, {"lengths": {"shortest": 1}}, {"columns": {"shop": {"missing": "<b>"}}}):
-        (tmp_path / "run" / "run.json").write_text(json.dumps({**run.info, "data": damage}))
+        (tmp_path / "run" / "model.json").write_text(json.dumps({**run.info, "data": damage}))
         with pytest.raises(ev.CheckpointError, match=r"run\.json is damaged: data\."):
             ev.load(tmp_path / "run")
 
 
-def test_names_in_a_card_are_no_markup(run: ev.Run) -> None:
+def test_names_in_a_card_are_no_markup(run: ev.Model) -> None:
     hostile = "a`|<script>alert(1)</script>\n# heading"
     assert code(hostile) == "`a'\\|<script>alert(1)</script> # heading`"  # code is shown as it is
     assert plain("_a_ [x](javascript:y) <b> my_label") == "\\_a\\_ \\[x\\](javascript:y) &lt;b&gt; my_label"

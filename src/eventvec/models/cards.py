@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from eventvec import part_names
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.files import path_only, write_text
-from eventvec.runs.model_card import Source, common_sentences, plain_scores, render_card
-from eventvec.runs.run_files import read_config, read_finished, read_info, read_schema, writer
+from eventvec.models.model_card import Source, common_sentences, plain_scores, render_card
+from eventvec.models.model_files import read_config, read_finished, read_info, read_schema, writer
 from eventvec.schema import Schema
 from eventvec.tables.addresses import Tabular
 from eventvec.toml_tables import Table
 
 if TYPE_CHECKING:
     from eventvec.dataset import Dataset
-    from eventvec.runs.run import Run
+    from eventvec.models.model import Model
 
 
 class _Described(NamedTuple):
@@ -32,7 +32,7 @@ class _Described(NamedTuple):
 
 
 def card(
-    run: Run | Path | str,
+    run: Model | Path | str,
     evaluations: Sequence[Source] = (),
     *,
     events: Dataset | Tabular | None = None,
@@ -59,7 +59,7 @@ def card(
         >>> import polars as pl
         >>> import eventvec as ev
         >>> events = pl.DataFrame({"card": [1, 1, 2, 2], "day": [1, 2, 1, 2], "paid": [0.5, 1.0, 2.0, 3.0]})
-        >>> run = ev.fit("ocp", ev.read(events, key="card", time="day", numeric=["paid"]), epochs=1)
+        >>> run = ev.fit(ev.read(events, key="card", time="day", numeric=["paid"]), method="ocp", epochs=1)
         >>> [line for line in card(run).splitlines() if line.startswith("## ")][:4]
         ['## Data and training', '## Settings', '## Scores', '## Limits']
     """
@@ -88,24 +88,24 @@ def _of_folder(path: Path) -> _Described:
     is_known = method in part_names.METHODS and encoder in part_names.ENCODERS
     if not config or (is_known and method not in part_names.WITH_PARAGRAPH):
         return _Described(config, schema, info, path, "")
-    from eventvec.runs.run import load
+    from eventvec.models.model import load
 
     return _of_run(load(path))
 
 
-def _of_run(run: Run) -> _Described:
+def _of_run(run: Model) -> _Described:
     from eventvec.methods.declarations import declared
-    from eventvec.runs.run import check_run
+    from eventvec.models.model import check_model
 
-    check_run(run)
+    check_model(run)
     return _Described(run.config, run.schema, run.info, run.path, declared(run.method).card)
 
 
-def _read(run: Run | Path | str, events: Dataset | Tabular) -> Dataset:
+def _read(run: Model | Path | str, events: Dataset | Tabular) -> Dataset:
     """Return the events as the run reads them."""
     from eventvec.dataset import Dataset
-    from eventvec.runs.run import Run, load
+    from eventvec.models.model import Model, load
 
     if isinstance(events, Dataset):
         return events
-    return (run if isinstance(run, Run) else load(run)).read(events)
+    return (run if isinstance(run, Model) else load(run)).read(events)

@@ -9,21 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eventvec.blocks.families import (
-    EARLIER,
-    STATIC,
-    VECTOR,
-    CallerFeatures,
-    EarlierLabels,
-    Encoded,
-    Family,
-    Rows,
-    StaticValues,
-    check_name,
-    empty_target,
-    of_static,
-)
+from eventvec.blocks.caller_features import CallerFeatures
+from eventvec.blocks.earlier_labels import EARLIER, EarlierLabels
 from eventvec.blocks.labels_by_rule import LabelsByRule, rule_by_default
+from eventvec.blocks.rows import Block, Rows
+from eventvec.blocks.static_values import STATIC, StaticValues, of_static
+from eventvec.blocks.untrained import BLOCKS
 from eventvec.dataset import Dataset, repeated, storage
 from eventvec.embedding import with_moment
 from eventvec.errors import ConfigError, listed, shown
@@ -31,18 +22,19 @@ from eventvec.examples.joined_labels import join_timed
 from eventvec.labels.horizons import Rule
 from eventvec.learners.inputs import column, positive
 from eventvec.learners.task import Target, target
-from eventvec.predicting.event_predictor import Lesson
-from eventvec.predicting.frames import with_key
-from eventvec.predicting.network_family import NetworkLesson
-from eventvec.runs import Run
-from eventvec.runs.label_samples import copied
+from eventvec.models import Model
+from eventvec.models.label_samples import copied
+from eventvec.models.learned import LEARNED, NETWORK
 from eventvec.sequences import Array
 from eventvec.tables import attach
 from eventvec.tables.coding import factorize
+from eventvec.tables.frames import with_key
 from eventvec.tables.label_times import TimedLabels, fitted_later, hides_later, labelled_histories, untimed
 from eventvec.tables.read_options import DECLINED, LabelTime
 from eventvec.tables.sources import Tabular, columns_of, kept
 from eventvec.tables.times import Duration, duration
+from eventvec.training.head_training import Lesson
+from eventvec.training.network_lessons import NetworkLesson
 
 
 @dataclass(frozen=True)
@@ -69,7 +61,7 @@ class Learning:
     weight: Any = None
     earlier_labels: Duration | None = None
     features: Mapping[str, Tabular] = field(default_factory=dict)
-    vector: Run | None = None
+    vector: Model | None = None
     network: bool = False
 
 
@@ -168,16 +160,17 @@ def _learned(
     if missing := len(labels) - len(of_label.y):
         data, weights = data[of_label.rows], None if weights is None else weights[of_label.rows]
         data = replace(data, notes=(*data.notes, f"{missing:,} of {len(labels):,} rows have no label."))
-    rows = Rows(data, timed, {name: with_key(table) for name, table in asked.features.items()}, None)
+    known = {} if timed is None or asked.label is None else {asked.label: timed}
+    rows = Rows(data, known, {name: with_key(table) for name, table in asked.features.items()}, None)
     entities = factorize(pa.chunked_array([storage(data.keys)]))[0].astype(np.int64) if repeated(data.keys) else None
     time = None if timed is None else timed.time
     network = NetworkLesson(data, of_label, weights, asked.vector) if asked.network else None
-    extra = _extra(rows, of_label, asked, time, key, rule)
-    lesson = Lesson(rows, of_label, data.moments, entities, weights, extra, network)
+    extra, own = _extra(rows, of_label, asked, time), _own(rows, of_label, asked, time, key, rule)
+    lesson = Lesson(rows, of_label, data.moments, entities, weights, extra, own, network)
     return Learned(lesson, time, (*data.notes, *_without_times(rows, extra, time)))
 
 
-def _without_times(rows: Rows, extra: Mapping[str, Family], time: str | None) -> Iterator[str]:
+def _without_times(rows: Rows, extra: Mapping[str, Block], time: str | None) -> Iterator[str]:
     """Yield a note for each source of features without times, if labels have times."""
     if time is None:
         return
@@ -196,7 +189,7 @@ def _target(labels: Array, asked: Learning) -> Target:
     return target(labels, "multiclass", name) if found.task == "numeric" else found
 
 
-def _refuse_learned(run: Run, data: Dataset, of_label: Target) -> None:
+def _refuse_learned(run: Model, data: Dataset, of_label: Target) -> None:
     """Refuse a run that has learned the label, by its name or by its values."""
     name = of_label.name if of_label.name in run.lineage.labels else None
     name = name or copied(run.lineage.samples, data, of_label.y, of_label.task == "numeric")
@@ -208,29 +201,37 @@ def _refuse_learned(run: Run, data: Dataset, of_label: Target) -> None:
         )
 
 
-def _extra(
-    rows: Rows, of_label: Target, asked: Learning, time: str | None, key: str | None, rule: Rule | None
-) -> dict[str, Family]:
-    """Return the families that depend on more than the events, in the order in which they are tried."""
-    families: dict[str, Family] = {}
+def _extra(rows: Rows, of_label: Target, asked: Learning, time: str | None) -> dict[str, Block]:
+    """Return the blocks that depend on more than the events and read no label, in the order in which they are tried."""
+    blocks: dict[str, Block] = {}
     static = of_static(rows.data.schema, list(rows.data.sequences.static))
     if static is not None:
-        families[STATIC] = static
-    if rule is not None:
-        families[EARLIER] = LabelsByRule(rule, empty_target(of_label), asked.time.inclusive)
-    elif asked.earlier_labels not in (None, DECLINED):
-        if time is None or key is None:
-            raise ConfigError(
-                "earlier_labels needs the time of each label; name its column in the table of labels: label_time="
-            )
-        assert asked.earlier_labels is not None
-        duration(rows.data.schema, asked.earlier_labels)
-        families[EARLIER] = EarlierLabels(key, empty_target(of_label), asked.earlier_labels, asked.time.inclusive)
+        blocks[STATIC] = static
     for name in asked.features:
-        check_name(name)
-        families[name] = CallerFeatures.of(name, rows, time)
+        if name in (*BLOCKS, STATIC, EARLIER, LEARNED, NETWORK) or not name:
+            raise ConfigError(
+                f"a table of features may not be called {shown(name)}; rename it: features={{'mine': table}}"
+            )
+        blocks[name] = CallerFeatures.of(name, rows, time)
     if asked.vector is not None:
         _refuse_learned(asked.vector, rows.data, of_label)
         asked.vector.check_schema(rows.data.schema)
-        families[VECTOR] = Encoded(asked.vector.encoder)
-    return families
+        blocks |= asked.vector.blocks
+    return blocks
+
+
+def _own(
+    rows: Rows, of_label: Target, asked: Learning, time: str | None, key: str | None, rule: Rule | None
+) -> dict[str, Block]:
+    """Return the block of the label's earlier values, if it is read."""
+    if rule is not None:
+        return {EARLIER: LabelsByRule(rule, of_label.empty, asked.time.inclusive)}
+    if asked.earlier_labels in (None, DECLINED):
+        return {}
+    if time is None or key is None:
+        raise ConfigError(
+            "earlier_labels needs the time of each label; name its column in the table of labels: label_time="
+        )
+    assert asked.earlier_labels is not None
+    duration(rows.data.schema, asked.earlier_labels)
+    return {EARLIER: EarlierLabels(key, of_label.empty, asked.earlier_labels, asked.time.inclusive)}

@@ -1,0 +1,67 @@
+"""Static columns of the data as a block of features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from eventvec.blocks.rows import Features, Rows, filled
+from eventvec.dataset import Dataset
+from eventvec.errors import DataError, shown
+from eventvec.schema import FIRST, Categorical, Numeric, Schema, Vector
+from eventvec.sequences import Array
+
+STATIC = "static"
+"""The name of the block."""
+VALUES = 20
+"""How many values of a static column of categories have a feature."""
+
+
+@dataclass(frozen=True, eq=False)
+class StaticValues:
+    """Static columns of the data.
+
+    Numbers and vectors have their mean where they are missing, and an indicator of that. Categories have a feature for
+    each of their most frequent values, and for missing and unknown ones.
+
+    Args:
+        fields: The columns, coded as in training.
+    """
+
+    fields: tuple[Numeric | Categorical | Vector, ...]
+
+    def features(self, rows: Rows) -> Features:
+        """Return the features, as `Block` has them."""
+        parts, columns = list[Array](), list[str]()
+        for each in self.fields:
+            part = self._column(rows.data, each)
+            parts.append(part)
+            columns += [each.name] * part.shape[1]
+        return np.concatenate(parts, 1), columns
+
+    def _column(self, data: Dataset, each: Numeric | Categorical | Vector) -> Array:
+        values = data.sequences.static.get(each.name)
+        if not isinstance(values, Tensor):
+            raise DataError(
+                f"the model reads the static column {shown(each.name)}, which the data lack; give a table with it: "
+                "static= (--static)"
+            )
+        if data.schema.static_field(each.name) != each:
+            raise DataError(
+                f"the static column {shown(each.name)} was coded by another schema than the model's; give its "
+                "table as static=, together with the events"
+            )
+        held = values.cpu().numpy()
+        if isinstance(each, Categorical):
+            return np.asarray(held[:, None] == np.arange(min(each.size, FIRST + VALUES)), np.float64)
+        return filled(held.reshape(len(held), -1).astype(np.float64), np.atleast_1d(each.mean))
+
+
+def of_static(schema: Schema, names: Sequence[str]) -> StaticValues | None:
+    """Return the block of static columns that hold numbers, categories or vectors; None if there are none."""
+    kinds = Numeric | Categorical | Vector
+    fields = tuple(each for each in schema.static if each.name in names and isinstance(each, kinds))
+    return StaticValues(fields) if fields else None

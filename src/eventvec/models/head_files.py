@@ -1,0 +1,186 @@
+"""Heads in the folder of a model: what `model.json` says of each, and its tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eventvec.blocks.earlier_labels import EARLIER, EarlierLabels
+from eventvec.blocks.labels_by_rule import LabelsByRule
+from eventvec.blocks.rows import Block
+from eventvec.errors import ConfigError, need
+from eventvec.labels.horizons import Rule
+from eventvec.labels.rules import options_of, rule_table
+from eventvec.learners.fitted import Fitted, Given, Linear, Trees
+from eventvec.learners.held_out_scores import HeldOutScores
+from eventvec.learners.prepared import FARTHEST, GIVEN, LINEAR
+from eventvec.learners.stacking import Cell, Stacked
+from eventvec.learners.task import Target
+from eventvec.models.building import refusing_damage, under
+from eventvec.models.heads import Head
+from eventvec.models.learned import NETWORK, Network
+from eventvec.schema import Schema
+from eventvec.statistics import Estimate
+
+PARTS, COLUMNS, TEXT = ("mean", "scale", "weights", "offset"), "columns", "text"
+"""The arrays of a linear model, and those of boosted trees."""
+FACTS = ("rows", "entities", "metric", "gains", "doubt")
+"""What the training tells of a head."""
+
+
+def describe_head(head: Head) -> tuple[dict[str, Any], dict[str, Tensor], list[Any]]:
+    """Return what `model.json` says of a head, its tensors, and the models that lie inside the folder."""
+    stack, target, tensors = head.stack, head.target, dict[str, Tensor]()
+    for place, model in enumerate(stack.models.values()):
+        arrays = dict[str, Any]()
+        if isinstance(model, Trees):
+            arrays = {COLUMNS: model.columns, TEXT: np.frombuffer(model.booster.model_to_string().encode(), np.uint8)}
+        elif isinstance(model, Linear):
+            arrays = {part: getattr(model, part) for part in PARTS}
+        tensors |= {f"{place}.{name}": torch.from_numpy(np.array(each)) for name, each in arrays.items()}
+    scores = head.info["scores"]
+    described = {
+        "label": target.name,
+        "task": target.task,
+        "classes": list(target.classes),
+        "label_time": head.label_time,
+        "inclusive": head.inclusive,
+        "blocks": {name: _described(block) for name, block in head.blocks.items()},
+        "sets": {name: list(parts) for name, parts in head.sets.items()},
+        "models": [{"features": f, "learner": each, "weight": stack.weights[f, each]} for f, each in stack.models],
+        "offset": np.asarray(stack.offset).tolist(),
+        "scores": None if scores is None else _described_scores(scores),
+        **{name: head.info[name] for name in FACTS},
+        "notes": list(head.notes),
+    }
+    return described, tensors, [block.model for block in head.blocks.values() if isinstance(block, Network)]
+
+
+def read_head(
+    path: Path,
+    described: Mapping[str, Any],
+    blocks: Mapping[str, Block],
+    schema: Schema,
+    tensors: Mapping[str, Tensor],
+    network: Any,
+) -> Head:
+    """Return a head of a model.
+
+    Args:
+        path: The folder of the model.
+        described: What `model.json` says of the head.
+        blocks: The blocks of the model.
+        schema: The schema of the model.
+        tensors: The tensors of the head.
+        network: The model of its network, if it has one.
+    """
+    task, classes = described["task"], tuple(described["classes"])
+    target = Target(described["label"], task, np.zeros(0), np.zeros(0, int), classes)
+    with refusing_damage(path / "model.json"):
+        own = dict[str, Block]()
+        for name, each in described["blocks"].items():
+            own[name] = (
+                Network(network, task, len(classes))
+                if name == NETWORK
+                else _earlier(each, target, schema, described["inclusive"])
+            )
+        sets = {name: tuple(parts) for name, parts in described["sets"].items()}
+        models, weights = dict[Cell, Fitted](), dict[Cell, float]()
+        for place, each in enumerate(described["models"]):
+            cell = each["features"], each["learner"]
+            models[cell] = _model(place, each["learner"], task, under(tensors, f"{place}."))
+            weights[cell] = each["weight"]
+        offset = np.asarray(described["offset"], float)
+        _check(task, len(classes), offset, sets, {*blocks, *own}, models)
+        stack = Stacked(task, models, weights, offset if offset.ndim else float(offset))
+    info = {**{name: described[name] for name in FACTS}, "scores": _read_scores(described["scores"])}
+    return Head(
+        target, sets, stack, info, own, described["label_time"], described["inclusive"], tuple(described["notes"])
+    )
+
+
+def _described(block: Block) -> dict[str, Any]:
+    """Return how a block that depends on the label is made again."""
+    if isinstance(block, LabelsByRule):
+        return {"kind": EARLIER, "rule": rule_table(block.rule.options)}
+    if isinstance(block, EarlierLabels):
+        delay: Any = block.delay
+        text = delay if isinstance(delay, str | int | float) else f"{int(delay.total_seconds())}s"
+        return {"kind": EARLIER, "key": block.key, "delay": text}
+    return {"kind": NETWORK}
+
+
+def _earlier(described: Mapping[str, Any], target: Target, schema: Schema, inclusive: bool) -> Block:
+    """Return the block of earlier labels as it was in training."""
+    if described["kind"] != EARLIER:
+        raise ValueError(f"a head has a block of the kind {described['kind']!r}")
+    if (rule := described.get("rule")) is None:
+        return EarlierLabels(described["key"], target, described["delay"], inclusive)
+    try:
+        return LabelsByRule(Rule.of(schema, options_of(rule)), target, inclusive)
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+
+
+def _model(place: int, learner: str, task: Any, tensors: Mapping[str, Tensor]) -> Fitted:
+    """Return a trained learner."""
+    arrays = {name: each.numpy() for name, each in tensors.items()}
+    if learner == GIVEN:
+        return Given(task)
+    if learner == LINEAR:
+        mean, scale, weights, offset = (arrays[part] for part in PARTS)
+        return Linear(task, mean, scale, weights, offset, FARTHEST)
+    package = need("lightgbm", "eval")
+    try:
+        return Trees(package.Booster(model_str=arrays[TEXT].tobytes().decode()), 1, arrays[COLUMNS])
+    except package.basic.LightGBMError as error:
+        raise ValueError(f"trees {place}: {error}") from error
+
+
+def _check(
+    task: str,
+    classes: int,
+    offset: np.ndarray,
+    sets: Mapping[str, tuple[str, ...]],
+    blocks: set[str],
+    models: Mapping[Cell, Fitted],
+) -> None:
+    """Refuse learners that do not fit one another."""
+    outputs = classes if task == "multiclass" else 1
+    if offset.size not in (1, outputs):
+        raise ValueError("offset has another number of classes")
+    for name, model in ((cell[0], model) for cell, model in models.items()):
+        if not set(sets[name]) <= blocks:
+            raise ValueError(f"the set {name!r} names a block that is not listed")
+        if isinstance(model, Given) and sets[name] != (NETWORK,):
+            raise ValueError(f"the set {name!r} holds no predictions")
+        if isinstance(model, Trees) and model.booster.num_model_per_iteration() != outputs:
+            raise ValueError("boosted trees have another number of classes")
+        if isinstance(model, Trees) and model.booster.num_feature() != np.size(np.asarray(model.columns)):
+            raise ValueError("boosted trees have another number of columns")
+        if isinstance(model, Linear) and (
+            model.weights.shape != (len(model.mean), outputs) or len(model.scale) != len(model.mean)
+            or model.offset.shape != (outputs,)
+        ):  # fmt: skip
+            raise ValueError("the arrays of a linear model do not fit")
+
+
+def _described_scores(scores: HeldOutScores) -> dict[str, Any]:
+    def ends(estimate: Estimate) -> list[float]:
+        return [estimate.value, estimate.low, estimate.high]
+
+    latest = None if scores.latest is None else ends(scores.latest)
+    return {"by_entity": ends(scores.by_entity), "latest": latest, "rows": scores.rows}
+
+
+def _read_scores(scores: Mapping[str, Any] | None) -> HeldOutScores | None:
+    """Return the scores of which `_described_scores` are the numbers."""
+    if scores is None:
+        return None
+    latest = None if scores["latest"] is None else Estimate(*scores["latest"])
+    return HeldOutScores(Estimate(*scores["by_entity"]), latest, scores["rows"])

@@ -1,0 +1,62 @@
+"""A head of a model: learners on blocks of features that predict one label together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eventvec.blocks.matrices import features_of, matrices
+from eventvec.blocks.rows import Block, Rows
+from eventvec.learners.stacking import Stacked
+from eventvec.learners.task import Target
+from eventvec.sequences import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """Learners on blocks of features that predict a label together.
+
+    Args:
+        target: The label, its task and its classes, without values.
+        sets: The blocks of each set of features on which learners are trained.
+        stack: The learners with their weights.
+        info: What the training tells: counts of `rows` and `entities`, the `metric`, the `scores` of
+            `held_out_scores`, None if there were too few rows, the `gains` of the columns, and the `doubt` of
+            `suspicion`.
+        blocks: The blocks that depend on the label: its earlier values, a network that was trained on it.
+        label_time: The column with the times of the labels; None if they had none.
+        inclusive: Whether events at the very time of a label were read.
+        notes: Sentences about what was counted or left out.
+    """
+
+    target: Target
+    sets: Mapping[str, tuple[str, ...]]
+    stack: Stacked
+    info: Mapping[str, Any]
+    blocks: Mapping[str, Block] = field(default_factory=dict)
+    label_time: str | None = None
+    inclusive: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def class_names(self) -> list[str]:
+        """The classes as text, in the order of the probabilities."""
+        return [str(name) for name in pa.array(self.target.classes).cast(pa.string()).to_pylist()]
+
+    @property
+    def used(self) -> list[str]:
+        """The names of the blocks that the learners read."""
+        return list(dict.fromkeys(part for name, _ in self.stack.models for part in self.sets[name]))
+
+    def predict(self, blocks: Mapping[str, Block], rows: Rows) -> Array:
+        """Return `(n, classes)` probabilities, or `(n,)` numbers, from the blocks of the model."""
+        every = {**blocks, **self.blocks}
+        features = features_of({name: every[name] for name in self.used}, rows)
+        sets = {name: self.sets[name] for name, _ in self.stack.models}
+        x = matrices(features, sets)[0] if sets else {"": np.empty((len(rows.data), 0))}
+        predicted = self.stack.predict(x)
+        return np.stack([1 - predicted, predicted], 1) if self.target.task == "binary" else predicted

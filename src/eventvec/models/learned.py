@@ -1,0 +1,79 @@
+"""The block of a trained encoder with its method, and a network of one label, whose predictions a head reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from eventvec.blocks.rows import Features, Rows
+from eventvec.embedding import encode
+from eventvec.encoders.interface import Encoder
+from eventvec.learners.fitted import probabilities
+from eventvec.learners.metrics import Task
+from eventvec.methods.declarations import Method, declared
+from eventvec.sequences import Array, Sequences
+
+LEARNED, NETWORK = "learned", "network"
+"""The names of the two blocks."""
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """The vectors of a trained encoder.
+
+    Args:
+        method: The method with its trained weights.
+        config: The tables `encoder`, `method`, `data` and `fit`, from which the training can be repeated; empty if the
+            method has no name in configurations.
+    """
+
+    method: Method
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def encoder(self) -> Encoder:
+        """The trained encoder."""
+        return self.method.encoder
+
+    def features(self, rows: Rows) -> Features:
+        """Return the vectors of rows, as `Block` has them."""
+        values = encode(self.encoder, rows.data.sequences).numpy()
+        return values, [""] * values.shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """The predictions of a network that was trained on the label.
+
+    Args:
+        model: Its `Model`, of the method `supervised`.
+        task: The task of the label.
+        classes: The number of classes, 0 for numbers.
+    """
+
+    model: Any
+    task: Task
+    classes: int
+
+    def __post_init__(self) -> None:
+        predictor = declared(self.model.method).predictor
+        if predictor is None or predictor.dim != max(self.classes, 1):
+            raise ValueError(f"the model {self.model.id} is no network of this label")
+
+    def predictions(self, x: Sequences) -> Array:
+        """Return the predictions of rows, as those of `learners.fitted.Fitted`."""
+        predictor = declared(self.model.method).predictor
+        assert predictor is not None
+        outputs = encode(predictor, x).numpy().astype(np.float64)
+        if self.task == "numeric":
+            return outputs[:, 0]
+        shares = probabilities("multiclass", outputs)
+        return shares[:, 1] if self.task == "binary" else shares
+
+    def features(self, rows: Rows) -> Features:
+        """Return the predictions as features, as `Block` has them."""
+        values = self.predictions(rows.data.sequences).reshape(len(rows.data), -1)
+        return values, [""] * values.shape[1]
