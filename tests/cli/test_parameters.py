@@ -218,7 +218,7 @@ def test_options_that_a_command_writes_itself_are_those_of_the_call(
 def test_the_parts_that_features_names_are_those_that_there_are() -> None:
     built = typer.main.get_command(app)
     (option,) = (option for option in built.commands["features"].params if option.name == "parts")
-    assert all(part in option.help for part in FEATURES)
+    assert all(part in option.help for part in BLOCKS)
 
 
 @pytest.mark.parametrize(
