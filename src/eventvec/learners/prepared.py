@@ -6,6 +6,7 @@ binned for trees, and reduced to components for linear models, once for all trai
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from eventvec.encoders.compressed import leading, leading_of_rows
 from eventvec.errors import need
 from eventvec.learners.fitted import Fitted, Linear, Trees, blocks_of, probabilities, standardised
 from eventvec.learners.metrics import Task
+from eventvec.learners.own import fit_own
 from eventvec.learners.single_learners import Job, leaf, objective
 from eventvec.sequences import Array
 
@@ -68,10 +70,11 @@ class Prepared:
     Args:
         job: The rows with their labels.
         most: The largest number of rows times features on which trees are trained, by a sample of the rows.
+        models: The caller's learners by name.
     """
 
-    def __init__(self, job: Job, most: int | None = None) -> None:
-        self.job, self.most = job, most
+    def __init__(self, job: Job, most: int | None = None, models: Mapping[str, Any] | None = None) -> None:
+        self.job, self.most, self.models = job, most, models or {}
 
     @cached_property
     def columns(self) -> Array:
@@ -132,11 +135,14 @@ class Prepared:
 
     def prepare(self, learner: str) -> None:
         """Prepare what a learner reads, so that trainings side by side find it."""
-        _ = self.components if learner == LINEAR else self.bins
+        if learner not in self.models:
+            _ = self.components if learner == LINEAR else self.bins
 
     def train(self, learner: str, rows: Array | None = None) -> Fitted:
         """Return a learner that was trained on some of the rows, or on all."""
         rows = np.arange(len(self.job.y)) if rows is None else rows
+        if learner in self.models:
+            return fit_own(learner, self.models[learner], self.job, rows)
         return self._linear(rows) if learner == LINEAR else self._trees(learner, rows)
 
     def _trees(self, learner: str, rows: Array) -> Trees:

@@ -18,6 +18,7 @@ from eventvec.labels.horizons import Rule
 from eventvec.labels.rules import options_of, rule_table
 from eventvec.learners.fitted import Fitted, Given, Linear, Trees
 from eventvec.learners.held_out_scores import HeldOutScores
+from eventvec.learners.own import Own, from_bytes, to_bytes
 from eventvec.learners.prepared import FARTHEST, GIVEN, LINEAR
 from eventvec.learners.stacking import Cell, Stacked
 from eventvec.learners.task import Target
@@ -27,8 +28,8 @@ from eventvec.models.learned import NETWORK, Network
 from eventvec.schema import Schema
 from eventvec.statistics import Estimate
 
-PARTS, COLUMNS, TEXT = ("mean", "scale", "weights", "offset"), "columns", "text"
-"""The arrays of a linear model, and those of boosted trees."""
+PARTS, COLUMNS, TEXT, FILE = ("mean", "scale", "weights", "offset"), "columns", "text", "file"
+"""The arrays of a linear model, those of boosted trees, and that of a caller's learner."""
 FACTS = ("rows", "entities", "metric", "gains", "doubt")
 """What the training tells of a head."""
 
@@ -36,10 +37,13 @@ FACTS = ("rows", "entities", "metric", "gains", "doubt")
 def describe_head(head: Head) -> tuple[dict[str, Any], dict[str, Tensor], list[Any]]:
     """Return what `model.json` says of a head, its tensors, and the models that lie inside the folder."""
     stack, target, tensors = head.stack, head.target, dict[str, Tensor]()
+    cells, kinds = list(stack.models), dict[int, str]()
     for place, model in enumerate(stack.models.values()):
         arrays = dict[str, Any]()
         if isinstance(model, Trees):
             arrays = {COLUMNS: model.columns, TEXT: np.frombuffer(model.booster.model_to_string().encode(), np.uint8)}
+        elif isinstance(model, Own):
+            kinds[place], arrays[FILE] = to_bytes(cells[place][1], model)
         elif isinstance(model, Linear):
             arrays = {part: getattr(model, part) for part in PARTS}
         tensors |= {f"{place}.{name}": torch.from_numpy(np.array(each)) for name, each in arrays.items()}
@@ -52,7 +56,10 @@ def describe_head(head: Head) -> tuple[dict[str, Any], dict[str, Tensor], list[A
         "inclusive": head.inclusive,
         "blocks": {name: _described(block) for name, block in head.blocks.items()},
         "sets": {name: list(parts) for name, parts in head.sets.items()},
-        "models": [{"features": f, "learner": each, "weight": stack.weights[f, each]} for f, each in stack.models],
+        "models": [
+            {"features": cell[0], "learner": cell[1], "weight": stack.weights[cell], "kind": kinds.get(place)}
+            for place, cell in enumerate(cells)
+        ],
         "offset": np.asarray(stack.offset).tolist(),
         "scores": None if scores is None else _described_scores(scores),
         **{name: head.info[name] for name in FACTS},
@@ -93,7 +100,11 @@ def read_head(
         models, weights = dict[Cell, Fitted](), dict[Cell, float]()
         for place, each in enumerate(described["models"]):
             cell = each["features"], each["learner"]
-            models[cell] = _model(place, each["learner"], task, under(tensors, f"{place}."))
+            arrays = {key: tensor.numpy() for key, tensor in under(tensors, f"{place}.").items()}
+            if each["kind"] is not None:
+                models[cell] = from_bytes(each["kind"], arrays[FILE], task, len(classes))
+            else:
+                models[cell] = _model(place, each["learner"], task, arrays)
             weights[cell] = each["weight"]
         offset = np.asarray(described["offset"], float)
         _check(task, len(classes), offset, sets, {*blocks, *own}, models)
@@ -127,9 +138,8 @@ def _earlier(described: Mapping[str, Any], target: Target, schema: Schema, inclu
         raise ValueError(str(error)) from error
 
 
-def _model(place: int, learner: str, task: Any, tensors: Mapping[str, Tensor]) -> Fitted:
-    """Return a trained learner."""
-    arrays = {name: each.numpy() for name, each in tensors.items()}
+def _model(place: int, learner: str, task: Any, arrays: Mapping[str, Any]) -> Fitted:
+    """Return a trained learner of eventvec."""
     if learner == GIVEN:
         return Given(task)
     if learner == LINEAR:

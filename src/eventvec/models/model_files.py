@@ -96,11 +96,12 @@ class _OfLabel(BaseModel, extra="forbid"):
 
 
 class _Learner(BaseModel, extra="forbid"):
-    """A learner on a set of features, with its weight."""
+    """A learner on a set of features, with its weight, and the kind of a caller's."""
 
     features: str
     learner: str
     weight: float = Field(gt=0, le=1e3, allow_inf_nan=False)
+    kind: str | None = None
 
 
 class _Scores(BaseModel, extra="forbid"):

@@ -12,8 +12,9 @@ Boosted trees read H, A and CC, linear models H, A, C and V, each with static co
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,6 +37,7 @@ from eventvec.learners.held_out_scores import (
     times_of_panel,
 )
 from eventvec.learners.metrics import METRICS, Task
+from eventvec.learners.own import check_own
 from eventvec.learners.parallel import side_by_side
 from eventvec.learners.prepared import COMPONENTS, GIVEN, L1_TREES, LINEAR, TREES, Prepared
 from eventvec.learners.single_learners import Job
@@ -56,6 +58,8 @@ SHARES: Mapping[tuple[str, str], float] = {
 }  # fmt: skip
 """The prior share of each model, in the order in which a budget is spent; those of `L1_TREES` are for absolute
 errors, and a network has 1."""
+OWN_SHARE = 0.5
+"""The prior share of each of the caller's learners on each of their sets: half of that of boosted trees."""
 LEAST_SECONDS = 1.0
 """The fewest seconds that a budget leaves to models."""
 PLANNED = 0.65
@@ -67,27 +71,27 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """What a predictor learns from.
+    """What a head learns from.
 
     Args:
-        rows: The labelled rows.
+        places: `(n,)` the rows that have the label, among the rows of all labels; None for all rows.
         target: Their labels.
-        moments: `(n,)` the times of the labels; None if they have none.
         entities: `(n,)` codes of the entities; None if each has one row.
         weights: `(n,)` how much each row counts; None if all count equally.
-        extra: The blocks beside those of `BLOCKS` that read no label, by name.
         own: The blocks that read the label, by name.
         network: What a network learns from; None to train none.
     """
 
-    rows: Rows
+    places: Array | None
     target: Target
-    moments: Array | None
     entities: Array | None
     weights: Array | None
-    extra: Mapping[str, Block]
     own: Mapping[str, Block]
     network: NetworkLesson | None = None
+
+    def part(self, values: Any) -> Any:
+        """Return what has a row for each of all rows, for the rows with the label."""
+        return values if self.places is None or values is None else values[self.places]
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,7 @@ class Effort:
         seed: The seed of everything random.
         metric: `mae` to predict numbers with small absolute errors; None for the usual score of the task.
         most_values: The largest number of rows times features on which boosted trees are trained.
+        models: The caller's learners by name, each with a prior share of `OWN_SHARE` on the sets H and A.
         deadline: The `time.monotonic` until which training should end; None if it has no end.
         progress: Called with the number of trainings that are done, of all, and the name of the next.
     """
@@ -105,53 +110,99 @@ class Effort:
     seed: int
     metric: str | None
     most_values: int
+    models: Mapping[str, Any] = field(default_factory=dict)
     deadline: float | None = None
     progress: Progress | None = None
 
 
-def learn(lesson: Lesson, effort: Effort) -> tuple[dict[str, Block], Head]:
-    """Return the blocks that a head reads and that read no label, and the head.
+def learn(
+    rows: Rows, blocks: Mapping[str, Block], lessons: Sequence[Lesson], effort: Effort
+) -> tuple[dict[str, Block], list[Head]]:
+    """Return the blocks that heads read and that read no label, and a head for each lesson.
 
-    Each model of `SHARES` predicts the rows of each part of the entities from those of the others. By these predictions
-    the models are weighed, and all are trained again on all rows. The score is computed in the same way where nothing
-    was chosen, see `held_out_scores`.
+    Blocks are fitted once, to the rows of all labels; where a score looks forward in time, to the rows that are earlier
+    than those that are scored. Each model of `SHARES` predicts the rows of each part of the entities from those of the
+    others. By these predictions the models are weighed, and all are trained again on all rows. The score is computed in
+    the same way where nothing was chosen, see `held_out_scores`.
+
+    Args:
+        rows: The rows of all labels.
+        blocks: Blocks that are fitted already, and read no label.
+        lessons: What each head learns from.
+        effort: What the training may cost.
     """
-    target, n = lesson.target, len(lesson.target.y)
-    job = Job(
-        target.task, len(target.classes), np.empty((n, 0), np.float32), target.y, np.empty((0, 0)), effort.seed,
-        num_threads=1, weights=lesson.weights, groups=lesson.entities,
+    data = rows.data
+    moments = data.moments if data.schema.clock else None
+    jobs = [_job(lesson, effort.seed) for lesson in lessons]
+    latest = [latest_rows(job, lesson.part(moments)) for job, lesson in zip(jobs, lessons, strict=True)]
+    earlier = np.full(len(data), True)
+    for lesson, late in zip(lessons, latest, strict=True):
+        if late is not None:
+            earlier[np.flatnonzero(late[0]) if lesson.places is None else lesson.places[late[0]]] = False
+    every, features, skipped = _fitted(rows, blocks, earlier, effort)
+    heads = list[Head]()
+    for place, (lesson, job, late) in enumerate(zip(lessons, jobs, latest, strict=True)):
+        share = effort
+        if effort.deadline is not None:
+            now = time.monotonic()
+            share = replace(effort, deadline=now + (effort.deadline - now) / (len(lessons) - place))
+        own = features_of(lesson.own, replace(rows, data=lesson.part(data))) if lesson.own else {}
+        of_label = {name: (lesson.part(values), columns) for name, (values, columns) in features.items()} | own
+        heads.append(_head(lesson, job, late, lesson.part(moments), of_label, skipped, share))
+    used = {name for head in heads for name in head.used}
+    return {name: block for name, block in every.items() if name in used}, heads
+
+
+def _job(lesson: Lesson, seed: int) -> Job:
+    """Return the labels of a lesson, without features."""
+    y, none = lesson.target.y, np.empty((0, 0))
+    return Job(
+        lesson.target.task, len(lesson.target.classes), np.empty((len(y), 0), np.float32), y, none, seed, num_threads=1,
+        weights=lesson.weights, groups=lesson.entities,
     )  # fmt: skip
-    blocks, features, skipped = _fitted(lesson, effort)
+
+
+def _head(
+    lesson: Lesson,
+    job: Job,
+    latest: tuple[Array, Array] | None,
+    moments: Array | None,
+    features: dict[str, Features],
+    skipped: list[str],
+    effort: Effort,
+) -> Head:
+    """Return a head: learners on the features, weighed, trained on all rows, and scored."""
+    target, n = lesson.target, len(lesson.target.y)
     copied_from = _strongest(lesson, features)
-    sets, prior = learned_sets(list(blocks), target.task, effort.metric)
+    check_own(effort.models, target.task, (TREES, L1_TREES, LINEAR, GIVEN))
+    sets, prior = learned_sets(list(features), target.task, effort.metric, list(effort.models))
     parts = parts_of(job)
     x, columns = matrices(features, sets if parts is not None else dict(list(sets.items())[:1]))
     jobs = {name: replace(job, x=values, test=values[:0]) for name, values in x.items()}
-    del features, x
+    is_earlier, own = EARLIER in features, dict(lesson.own)
+    features.clear()
+    del x
     if parts is None:
         stack, scores = alone({name: Prepared(each) for name, each in jobs.items()}), None
         notes = ["There are too few rows, or rows of a class, to weigh models; one linear model predicts."]
     else:
-        moments = lesson.moments if lesson.rows.data.schema.clock else None
-        latest, times = latest_rows(job, moments), times_of_panel(moments)
+        times = times_of_panel(moments)
         prior, most, left_out = _afforded(jobs, prior, _trainings(parts, latest), effort)
-        prepared = {name: Prepared(each, most) for name, each in jobs.items()}
+        prepared = {name: Prepared(each, most, effort.models) for name, each in jobs.items()}
         stack, scores, network = _weighed(lesson, job, prepared, prior, parts, latest, times, effort)
         notes = [*_of_budget([*skipped, *left_out]), *_of_sample(prepared, stack)]
         if latest is None and times is not None:
             notes.append(NO_SCORE if scores is None else WITHIN_TIMES)
         if network is not None:
-            blocks[NETWORK], sets[NETWORK] = network, (NETWORK,)
+            own[NETWORK], sets[NETWORK] = network, (NETWORK,)
     info = {
         "rows": n,
         "entities": n if lesson.entities is None else len(np.unique(lesson.entities)),
         "metric": effort.metric, "scores": scores, "gains": gains(stack, columns),
-        "doubt": doubt([_too_high(scores, target, effort.metric), copied_from], EARLIER in blocks),
+        "doubt": doubt([_too_high(scores, target, effort.metric), copied_from], is_earlier),
     }  # fmt: skip
-    sets = {name: sets[name] for name, _ in stack.models}
-    head = Head(target.empty, sets, stack, info, notes=tuple(notes))
-    of_label = {name: blocks[name] for name in head.used if name in lesson.own or name == NETWORK}
-    return {name: blocks[name] for name in head.used if name not in of_label}, replace(head, blocks=of_label)
+    head = Head(target.empty, {name: sets[name] for name, _ in stack.models}, stack, info, notes=tuple(notes))
+    return replace(head, blocks={name: own[name] for name in head.used if name in own})
 
 
 def _strongest(lesson: Lesson, blocks: Mapping[str, Features]) -> str:
@@ -171,30 +222,32 @@ def _too_high(scores: HeldOutScores | None, target: Target, metric: str | None) 
     return f"the predictor scores {scores.score.value:.3f} {METRICS[target.task][0]}"
 
 
-def _fitted(lesson: Lesson, effort: Effort) -> tuple[dict[str, Block], dict[str, Features], list[str]]:
-    """Return the blocks, fitted to the rows, their features, and the names of those for which a budget leaves no time.
+def _fitted(
+    rows: Rows, given: Mapping[str, Block], earlier: Array, effort: Effort
+) -> tuple[dict[str, Block], dict[str, Features], list[str]]:
+    """Return the blocks, fitted to the earlier rows, their features, and the names of those for which no time is left.
 
     The first is always fitted. With a budget, the others have half of it for their features.
     """
-    given = {**lesson.extra, **lesson.own}
-    names = [*dict.fromkeys([*blocks_for(lesson.rows.data.schema), *given])]
+    names = [*dict.fromkeys([*blocks_for(rows.data.schema), *given])]
     begun = time.monotonic()
     last = None if effort.deadline is None else begun + (effort.deadline - begun) / 2
+    known = rows if earlier.all() else replace(rows, data=rows.data[earlier])
     tasks = [(name,) for name in names]
 
     def fitted(name: str) -> Block | None:
         if name != names[0] and last is not None and time.monotonic() > last:
             return None
-        return given[name] if name in given else of_predictor(name, lesson.rows)
+        return given[name] if name in given else of_predictor(name, known)
 
     done = zip(names, side_by_side(fitted, tasks, torch.get_num_threads()), strict=True)
     blocks = {name: block for name, block in done if block is not None}
-    features = features_of(blocks, lesson.rows, last)
+    features = features_of(blocks, rows, last)
     return {name: blocks[name] for name in features}, features, [name for name in names if name not in features]
 
 
 def learned_sets(
-    names: list[str], task: Task, metric: str | None
+    names: list[str], task: Task, metric: str | None, models: Sequence[str] = ()
 ) -> tuple[dict[str, tuple[str, ...]], dict[Cell, float]]:
     """Return the blocks of each set of features, and the prior share of each model on one of them.
 
@@ -202,6 +255,7 @@ def learned_sets(
         names: The blocks that there are.
         task: The task of the label.
         metric: `mae` for models of absolute errors beside the others.
+        models: The names of the caller's learners.
     """
     beside = tuple(name for name in (STATIC, EARLIER) if name in names)
 
@@ -217,7 +271,9 @@ def learned_sets(
     }
     sets, prior = dict[str, tuple[str, ...]](), dict[Cell, float]()
     learners = learners_of(task) + ([L1_TREES] if metric == "mae" and TREES in learners_of(task) else [])
-    for (name, learner), share in SHARES.items():
+    shares = {**SHARES, **{(name, each): OWN_SHARE for each in models for name in (HANDCRAFTED, ALL)}}
+    learners += models
+    for (name, learner), share in shares.items():
         parts = every[name]
         if learner not in learners or parts == beside or (name == ALL and parts == every[HANDCRAFTED]):
             continue
