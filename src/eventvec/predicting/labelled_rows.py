@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from eventvec.blocks.families import (
     EARLIER,
@@ -24,22 +23,20 @@ from eventvec.blocks.families import (
     of_static,
 )
 from eventvec.blocks.labels_by_rule import LabelsByRule, rule_by_default
-from eventvec.dataset import Dataset, repeated, storage
+from eventvec.dataset import Dataset
 from eventvec.embedding import with_moment
 from eventvec.errors import ConfigError, listed, shown
-from eventvec.examples.joined_labels import join_timed
+from eventvec.examples.labelled import Examples, join_examples
 from eventvec.labels.horizons import Rule
 from eventvec.learners.inputs import column, positive
-from eventvec.learners.task import Target, target
+from eventvec.learners.task import Target
 from eventvec.predicting.event_predictor import Lesson
 from eventvec.predicting.frames import with_key
 from eventvec.predicting.network_family import NetworkLesson
 from eventvec.runs import Run
 from eventvec.runs.label_samples import copied
-from eventvec.sequences import Array
 from eventvec.tables import attach
-from eventvec.tables.coding import factorize
-from eventvec.tables.label_times import TimedLabels, fitted_later, hides_later, labelled_histories, untimed
+from eventvec.tables.label_times import fitted_later, hides_later, labelled_histories
 from eventvec.tables.read_options import DECLINED, LabelTime
 from eventvec.tables.sources import Tabular, columns_of, kept
 from eventvec.tables.times import Duration, duration
@@ -108,39 +105,34 @@ def of_table(events: Dataset | None, read: Callable[..., Dataset], labels: Tabul
             "labels, or leave the column out: categorical=, numeric="
         )
     further = [asked.weight] if asked.weight else []
-    histories, timed, key = labelled_histories(data, labels, [label], further, None, asked.time)
-    notes = list(histories.notes[len(data.notes) :])
-    if events is None and asked.vector is None and timed.time is not None and data.moments is None:
-        rows = timed.table.select(key, timed.time).drop_nulls()
+    histories, timed = labelled_histories(data, labels, [label], further, None, asked.time)
+    notes = histories.notes
+    is_read_again = events is None and asked.vector is None and timed.time is not None and data.moments is None
+    if is_read_again:
+        rows = timed.table.filter(~timed.missing([label])).select(timed.key, timed.time).drop_nulls()
         histories = read(cutoffs=rows, cutoff_column=timed.time, inclusive=asked.time.inclusive)
-    elif timed.moments is not None:
+    rows_of = with_moment(_with_static(histories, asked))
+    examples = join_examples(rows_of, timed, label, asked.time, weight=asked.weight, of="rows")
+    if not is_read_again:
         runs = asked.vector.info["holdouts"] if asked.vector else ()
-        notes += fitted_later(data.schema, runs, timed.moments.drop_nulls().to_numpy())
-    joined = join_timed(
-        histories.keys, data.schema.key_out, timed, label, table_key=key, group=None, moments=histories.moments,
-        origin=histories.origin.options, weight=asked.weight, of="rows",
-    )  # fmt: skip
-    if timed.time is None and histories.moments is None and histories.origin.until is None:
-        notes.append(untimed(asked.time.label_time))
-    assert isinstance(joined.labels, np.ndarray)
+        notes += fitted_later(data.schema, runs, examples.times)
+    assert isinstance(examples.labels, np.ndarray)
     rule, about_rule = None, tuple[str, ...]()
     if asked.earlier_labels is None:
-        rule, about_rule = rule_by_default(labels, histories.schema, label, joined.labels, timed)
-    notes = [*data.notes, *notes, *joined.notes, *about_rule]
-    complete = replace(_with_static(histories, asked), notes=tuple(notes))
-    rows_of = with_moment(complete)[joined.positions]
-    weights = None if joined.weights is None else positive(joined.weights)
-    timed_or_none = timed if timed.moments is not None else None
-    return _learned(rows_of, joined.labels, weights, asked, timed_or_none, key, rule)
+        rule, about_rule = rule_by_default(labels, histories.schema, label, examples.labels, timed)
+    notes = tuple(dict.fromkeys([*notes, *examples.notes, *about_rule]))
+    return _learned(replace(examples, notes=notes), asked, rule)
 
 
 def of_array(data: Dataset, labels: Any, asked: Learning) -> Learned:
     """Return what a predictor learns from one label for each row of the data."""
     y = column(labels, "labels", len(data))
-    weights = None if asked.weight is None else positive(column(asked.weight, "weight", len(data)))
+    weights = None if asked.weight is None else column(asked.weight, "weight", len(data))
     if asked.earlier_labels not in (None, DECLINED):
         raise ConfigError("earlier_labels needs a table of labels with times; give one with label= and label_time=")
-    return _learned(with_moment(_with_static(data, asked)), y, weights, asked, None, None, None)
+    rows = with_moment(_with_static(data, asked))
+    examples = Examples(rows, asked.label or "label", y, np.arange(len(y)), weights, notes=rows.notes)
+    return _learned(examples, asked, None)
 
 
 def _with_static(data: Dataset, asked: Learning) -> Dataset:
@@ -154,27 +146,24 @@ def _with_static(data: Dataset, asked: Learning) -> Dataset:
     return data
 
 
-def _learned(
-    data: Dataset,
-    labels: Array,
-    weights: Array | None,
-    asked: Learning,
-    timed: TimedLabels | None,
-    key: str | None,
-    rule: Rule | None,
-) -> Learned:
-    """Return what a predictor learns from rows with their labels."""
-    of_label = _target(labels, asked)
-    if missing := len(labels) - len(of_label.y):
-        data, weights = data[of_label.rows], None if weights is None else weights[of_label.rows]
-        data = replace(data, notes=(*data.notes, f"{missing:,} of {len(labels):,} rows have no label."))
-    rows = Rows(data, timed, {name: with_key(table) for name, table in asked.features.items()}, None)
-    entities = factorize(pa.chunked_array([storage(data.keys)]))[0].astype(np.int64) if repeated(data.keys) else None
+def _learned(examples: Examples[Dataset], asked: Learning, rule: Rule | None) -> Learned:
+    """Return what a predictor learns from examples, of which arrays may have some without a label."""
+    weights = None if examples.weights is None else positive(examples.weights)
+    examples, notes = replace(examples, weights=weights), examples.notes
+    of_label = examples.target("numeric" if asked.numeric else None)
+    if of_label.task == "numeric" and not asked.numeric:
+        of_label = examples.target("multiclass")
+    if missing := len(examples) - len(of_label.y):
+        notes += (f"{missing:,} of {len(examples):,} rows have no label.",)
+        examples = examples[of_label.rows]
+    data, timed = replace(examples.rows, notes=notes), examples.timed
+    tables = {name: with_key(table) for name, table in asked.features.items()}
+    rows = Rows(data, None if timed is None or timed.moments is None else timed, tables, None)
+    network = NetworkLesson(data, of_label, examples.weights, asked.vector) if asked.network else None
+    extra = _extra(rows, of_label, asked, rule)
+    lesson = Lesson(rows, of_label, data.moments, examples.entities, examples.weights, extra, network)
     time = None if timed is None else timed.time
-    network = NetworkLesson(data, of_label, weights, asked.vector) if asked.network else None
-    extra = _extra(rows, of_label, asked, time, key, rule)
-    lesson = Lesson(rows, of_label, data.moments, entities, weights, extra, network)
-    return Learned(lesson, time, (*data.notes, *_without_times(rows, extra, time)))
+    return Learned(lesson, time, (*notes, *_without_times(rows, extra, time)))
 
 
 def _without_times(rows: Rows, extra: Mapping[str, Family], time: str | None) -> Iterator[str]:
@@ -186,14 +175,6 @@ def _without_times(rows: Rows, extra: Mapping[str, Family], time: str | None) ->
             yield hides_later(f"The static columns {listed(shown(each.name) for each in family.fields)}", "have")
         elif isinstance(family, CallerFeatures) and time not in columns_of(rows.features[name]):
             yield hides_later(f"The table of features {shown(name)}")
-
-
-def _target(labels: Array, asked: Learning) -> Target:
-    name = asked.label or "label"
-    if asked.numeric:
-        return target(labels, "numeric", name)
-    found = target(labels, None, name)
-    return target(labels, "multiclass", name) if found.task == "numeric" else found
 
 
 def _refuse_learned(run: Run, data: Dataset, of_label: Target) -> None:
@@ -208,9 +189,7 @@ def _refuse_learned(run: Run, data: Dataset, of_label: Target) -> None:
         )
 
 
-def _extra(
-    rows: Rows, of_label: Target, asked: Learning, time: str | None, key: str | None, rule: Rule | None
-) -> dict[str, Family]:
+def _extra(rows: Rows, of_label: Target, asked: Learning, rule: Rule | None) -> dict[str, Family]:
     """Return the families that depend on more than the events, in the order in which they are tried."""
     families: dict[str, Family] = {}
     static = of_static(rows.data.schema, list(rows.data.sequences.static))
@@ -219,16 +198,18 @@ def _extra(
     if rule is not None:
         families[EARLIER] = LabelsByRule(rule, empty_target(of_label), asked.time.inclusive)
     elif asked.earlier_labels not in (None, DECLINED):
-        if time is None or key is None:
+        if rows.labels is None:
             raise ConfigError(
                 "earlier_labels needs the time of each label; name its column in the table of labels: label_time="
             )
         assert asked.earlier_labels is not None
         duration(rows.data.schema, asked.earlier_labels)
-        families[EARLIER] = EarlierLabels(key, empty_target(of_label), asked.earlier_labels, asked.time.inclusive)
+        families[EARLIER] = EarlierLabels(
+            rows.labels.key, empty_target(of_label), asked.earlier_labels, asked.time.inclusive
+        )
     for name in asked.features:
         check_name(name)
-        families[name] = CallerFeatures.of(name, rows, time)
+        families[name] = CallerFeatures.of(name, rows, rows.labels.time if rows.labels else None)
     if asked.vector is not None:
         _refuse_learned(asked.vector, rows.data, of_label)
         asked.vector.check_schema(rows.data.schema)
