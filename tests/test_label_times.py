@@ -120,7 +120,7 @@ def test_what_is_trained_on_labels_reads_nothing_later() -> None:
     train, data = labels()[: N // 2], run().read(events())
     tuned = ev.fine_tune(run(), data, train, "y", epochs=5, lr=0.01)
     assert abs(accuracy(tuned) - 0.5) < 0.15
-    assert "Only events before the time of each label, in 'known', are read" in tuned.notes
+    assert "Only events before the time of each label, in 'known', are read." in tuned.notes
     static = ev.read(events(), static=train, **READ)
     fitted = ev.fit(static, method="supervised", label="y", epochs=5, lr=0.01)
     assert abs(accuracy(fitted) - 0.5) < 0.15
@@ -337,7 +337,7 @@ def test_times_among_which_some_cannot_be_read_are_no_reason_to_read_all_events(
     mixed = labels().to_pandas()
     mixed["known"] = [time if row % 2 else time.date() for row, time in enumerate(mixed["known"])]
     tuned = ev.fine_tune(run(), run().read(events()), mixed, "y", epochs=1)
-    assert "Only events before the time of each label, in 'known', are read" in tuned.notes
+    assert "Only events before the time of each label, in 'known', are read." in tuned.notes
 
 
 def test_a_strict_cut_of_inclusive_histories_is_strict() -> None:
@@ -387,7 +387,7 @@ def test_whole_numbers_with_missing_ones_stay_whole() -> None:
     likes = pl.DataFrame({"card": range(40), "day": [10] * 39 + [None], "y": [True, False] * 19 + [True, None]})
     for given in (likes, likes.to_pandas()):
         tuned = ev.fine_tune(ev.fit(data, method="ocp", epochs=1, dim=4), data, given, "y", epochs=1)
-        assert "Only events before the time of each label, in 'day', are read" in tuned.notes
+        assert "Only events before the time of each label, in 'day', are read." in tuned.notes
 
 
 def test_every_call_says_once_that_a_run_or_a_schema_was_fitted_to_later_events() -> None:

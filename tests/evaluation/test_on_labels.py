@@ -258,7 +258,7 @@ def test_other_data_are_refused_or_noted(fitted: ev.Model) -> None:
     [
         ("liked", {}, DataError, "the label table has no column 'liked'; did you mean 'likes'"),
         ("likes", {"group": "house"}, DataError, "no column 'house'"),
-        ("likes", {"key": "likes"}, DataError, "the label 'likes' is the key"),
+        ("likes", {"key": "likes"}, ConfigError, "the label 'likes' is the key"),
         ("likes", {"label_time": "likes"}, DataError, "column 'likes'"),
         ("likes", {"until": "2020-01-01"}, ConfigError, "cannot be compared with column 'day'"),
         ("likes", {"fold": 3}, ConfigError, "there is no option 'fold'; did you mean 'folds'"),
@@ -268,7 +268,7 @@ def test_other_data_are_refused_or_noted(fitted: ev.Model) -> None:
         ([], {}, ConfigError, r"label must be the name of a column, or of several, got \[\]"),
         (["likes", None], {}, ConfigError, r"label must be the name of a column, or of several, got \['likes', None\]"),
         (["likes", "home"], {}, DataError, "label 'home' has 15 distinct values; a binary task needs two"),
-        (["likes", "card"], {}, DataError, "the label 'card' is the key"),
+        (["likes", "card"], {}, ConfigError, "the label 'card' is the key"),
         (["likes", "likes"], {}, ConfigError, "the labels must be distinct columns, got 'likes, likes'"),
         ("likes", {"task": "multilabel"}, ConfigError, "a multilabel task needs several labels, got 'likes' alone"),
         ("likes", {"split_at": 6}, ConfigError, r"split_at needs the time of each label; .* \(--label-time\)"),

@@ -40,11 +40,17 @@ def test_join_equals_a_loop(seed):
     labelled = [row for row in table if row[1] is not None]
     matched = [row for row in labelled if row[0] in keys]
     by_key = {key: {label for other, label in matched if other == key} for key, _ in matched}
-    assert joined.null_labels == len(table) - len(labelled)
-    assert joined.duplicates == len(matched) - len(set(matched))
-    assert joined.conflicting == sum(len(labels) > 1 for labels in by_key.values())
-    assert joined.unmatched == len({key for key, _ in labelled if key not in keys})
-    assert joined.unlabelled == 20 - joined.matched
+    counts = {
+        "embeddings have a label.": len(joined.positions),
+        "rows of the label table have no label.": len(table) - len(labelled),
+        "rows of the label table repeat another one and were merged with it.": len(matched) - len(set(matched)),
+        "keys of the label table have rows that disagree and were left out.": sum(
+            len(labels) > 1 for labels in by_key.values()
+        ),
+        "labels have no embedding and were left out.": len({key for key, _ in labelled if key not in keys}),
+        "of 20 embeddings have no label, or several that disagree, and were left out.": 20 - len(joined.positions),
+    }
+    assert joined.notes == tuple(f"{count} {text}" for text, count in counts.items() if count)
 
 
 UUIDS = [uuid.UUID(int=i * 10**30) for i in range(1, 4)]
@@ -69,10 +75,13 @@ SAME = [
 
 @pytest.mark.parametrize(("keys", "column"), SAME, ids=lambda x: str(getattr(x, "dtype", getattr(x, "type", ""))))
 def test_keys_are_compared_by_value_in_any_type(keys, column):
-    joined = join_labels(keys, "id", pl.DataFrame({"who": column, "y": [30, 10, 90]}), "y", table_key="who")
+    joined = join_labels(keys, "who", pl.DataFrame({"who": column, "y": [30, 10, 90]}), "y")
     assert joined.positions.tolist() == [0, 2]
     assert joined.labels.tolist() == [10, 30]
-    assert (joined.unmatched, joined.unlabelled) == (1, 1)
+    assert joined.notes[1:] == (
+        "1 labels have no embedding and were left out.",
+        "1 of 3 embeddings have no label, or several that disagree, and were left out.",
+    )
 
 
 def test_group_and_time_come_along_and_must_agree():
@@ -90,7 +99,11 @@ def test_group_and_time_come_along_and_must_agree():
     assert joined.groups.tolist() == ["b", "a"]
     assert joined.times.to_list() == [date(2020, 1, 4), date(2020, 1, 1)]
     assert joined.times.dtype == pl.Date
-    assert (joined.duplicates, joined.conflicting, joined.null_labels) == (1, 1, 1)
+    assert joined.notes[1:4] == (
+        "1 rows of the label table have no label.",
+        "1 rows of the label table repeat another one and were merged with it.",
+        "1 keys of the label table have rows that disagree and were left out.",
+    )
 
 
 def test_notes_count_and_print_no_key():
@@ -108,8 +121,11 @@ def test_notes_count_and_print_no_key():
 
 def test_label_rows_without_a_key_are_counted():
     joined = join_labels(pa.array([1, 2]), "id", pl.DataFrame({"id": [1, None, 2, None], "y": [0, 1, 1, None]}), "y")
-    assert (joined.matched, joined.null_keys, joined.null_labels) == (2, 1, 1)
-    assert any("1 rows of the label table have no key" in note for note in joined.notes)
+    assert joined.notes == (
+        "2 embeddings have a label.",
+        "1 rows of the label table have no label.",
+        "1 rows of the label table have no key and were left out.",
+    )
 
 
 @pytest.mark.parametrize("dtype", [pl.Categorical, pl.Boolean, pl.Decimal(10, 2), pl.Float32, pl.Int8])
@@ -124,7 +140,6 @@ def test_labels_of_every_type_are_accepted(dtype):
     [
         (pa.array([1]), {"id": [1], "y": [1]}, "chrun", "no column 'chrun'; .*accepted: id, y"),
         (pa.array([1]), {"idd": [1], "y": [1]}, "y", "no column 'id'; did you mean 'idd'"),
-        (pa.array([1]), {"id": [1], "y": [1]}, "id", "the label 'id' is the key"),
         (pa.array([1]), {"id": [1.0], "y": [1]}, "y", "column 'id' cannot be the key: it holds Float64"),
         (pa.array([77]), {"id": [88], "y": [1]}, "y", r"none of 1 labelled rows has a key .*among 1 embeddings .int64"),
     ],

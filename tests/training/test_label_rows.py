@@ -15,8 +15,8 @@ from tests.commands import invoke
 
 import eventvec as ev
 from eventvec.errors import ConfigError, DataError
+from eventvec.tables.keys import entity_codes
 from eventvec.training.fit_options import FitOptions
-from eventvec.training.label_rows import entities_of_rows
 from eventvec.training.validation import by_entity, first_of_each, rows_per_step, split
 
 N, MONTHS = 120, 5
@@ -94,8 +94,9 @@ def test_a_batch_has_the_loss_of_its_rows_one_by_one() -> None:
 def test_entities_are_never_split_and_every_batch_holds_whole_ones() -> None:
     labelled = ev.attach(run().read(events(), cutoffs=panel(), cutoff_column="month"), panel())
     method = ev.methods.Supervised(run().method.encoder, labelled.schema, "y")
-    entity = entities_of_rows(labelled, torch.device("cpu"))
-    assert entity is not None
+    codes = entity_codes(labelled.keys)
+    assert codes is not None
+    entity = torch.from_numpy(codes)
     options = FitOptions(validation=0.25, batch_size=8)
     training, held_out, _ = split(method, labelled.sequences, options, entity)
     assert not set(entity[training].tolist()) & set(entity[held_out].tolist())

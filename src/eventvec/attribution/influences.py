@@ -15,23 +15,22 @@ from eventvec.attribution.influence_options import InfluenceOptions
 from eventvec.attribution.movements import distances, relative_movements
 from eventvec.attribution.score_changes import Trained, other_labels, prediction_changes, score_changes
 from eventvec.attribution.vectors_without import VectorsWithout
-from eventvec.dataset import Dataset, check_entities, repeated
+from eventvec.dataset import Dataset, check_entities
 from eventvec.embedding import Progress, encode, with_moment
 from eventvec.encoders.interface import capabilities, readable_rows
 from eventvec.errors import ConfigError, DataError
 from eventvec.evaluation.protocols import choose_protocol
 from eventvec.evaluation.scoring import chosen_models as choose
-from eventvec.examples.joined_labels import join_timed
-from eventvec.learners.folds import group_codes, units
+from eventvec.examples.labelled import Examples, join_examples
 from eventvec.learners.metrics import METRICS
 from eventvec.learners.single_learners import linear
-from eventvec.learners.task import Target, target
+from eventvec.learners.task import Target
 from eventvec.models import Model, check_model
 from eventvec.options import accepts, gather, those_of
 from eventvec.sequences import Array
 from eventvec.statistics import Estimate
-from eventvec.tables.keys import align, texts
-from eventvec.tables.label_times import TimedLabels, fitted_later, labelled_histories, read_before, untimed
+from eventvec.tables.keys import align
+from eventvec.tables.label_times import fitted_later, labelled_histories
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.sources import Tabular
 
@@ -121,8 +120,7 @@ def influence(
         check_entities(data)
     else:
         others = [chosen.group] if chosen.group else []
-        data, timed, key = labelled_histories(data, labels, [label], others, chosen.key, chosen)
-        chosen = replace(chosen, key=key)
+        data, timed = labelled_histories(data, labels, [label], others, chosen.key, chosen)
     if entity is not None:
         check_entities(data)
     if capabilities(run.encoder).reads_moment:
@@ -131,8 +129,11 @@ def influence(
     usable = ((x.lengths > 0) & readable_rows(run.encoder, x)).cpu().numpy()
     place = None if entity is None else _place(data, entity, usable)
     request = _Request(run, data, usable, place, chosen, progress)
-    result = _of_vectors(request) if timed is None else _of_labels(request, timed, str(label))
-    later = () if timed is None or timed.time is None else fitted_later(run.schema, run.info["holdouts"], data.moments)
+    if timed is None:
+        result, later = _of_vectors(request), tuple[str, ...]()
+    else:
+        examples = join_examples(data, timed, str(label), chosen, group=chosen.group)
+        result, later = _of_labels(request, examples), fitted_later(run.schema, run.info["holdouts"], examples.times)
     left_out = f"{int((~usable).sum()):,} entities have no events that the encoder can read and were left out."
     notes = () if usable.all() else (left_out,)
     return replace(result, notes=(*notes, *later, *result.notes, OUT_OF_DISTRIBUTION))
@@ -213,28 +214,16 @@ def _of_vectors(request: _Request) -> Answer:
     return changes.answer("movement", parts, movements, facts, *notes, *measured.notes())
 
 
-def _of_labels(request: _Request, timed: TimedLabels, label: str) -> Answer:
+def _of_labels(request: _Request, examples: Examples[Dataset]) -> Answer:
     """Return how a score changes, or the prediction for one entity."""
-    chosen, data = request.chosen, request.data
-    joined = join_timed(
-        data.keys, data.schema.key_out, timed, label, table_key=chosen.key, group=chosen.group, moments=data.moments,
-        origin=data.origin.options,
-    )  # fmt: skip
-    assert isinstance(joined.labels, np.ndarray)
-    places, notes = request.sample(np.flatnonzero(request.usable[joined.positions]))
-    entities = texts(data.keys).to_numpy()[joined.positions[places]] if repeated(data.keys) else None
-    of_groups = None if joined.groups is None else group_codes(joined.groups[places])
-    groups = units(None if entities is None else group_codes(entities), of_groups)
-    labelled = target(joined.labels[places], chosen.task, label)
+    chosen, notes = request.chosen, examples.notes
+    places, sampled = request.sample(np.flatnonzero(request.usable[examples.positions]))
+    examples = examples[places]
+    groups, labelled = examples.units, examples.target(chosen.task)
     model = Trained(choose(labelled.task, [chosen.model or linear(labelled.task)])[0][0], chosen.seed)
-    rows = joined.positions[places]
-    result = (_score if request.place is None else _prediction)(request, labelled, rows, groups, model)
-    inclusive = bool(data.origin.options.get("inclusive"))
-    read = untimed(chosen.label_time)
-    if timed.time is not None and joined.times is not None:
-        read = f"{read_before(timed.time, inclusive, data.schema, joined.times.to_numpy())}."
-    known = timed.time is None and (data.moments is not None or data.origin.until is not None)
-    return replace(result, notes=(*joined.notes, *(() if known else (read, *timed.notes)), *notes, *result.notes))
+    measured = _score if request.place is None else _prediction
+    result = measured(request, labelled, examples.positions, groups, model)
+    return replace(result, notes=(*notes, *sampled, *result.notes))
 
 
 def _score(request: _Request, labelled: Target, rows: Array, groups: Array | None, model: Trained) -> Answer:

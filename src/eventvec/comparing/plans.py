@@ -1,4 +1,4 @@
-"""What `compare` and `tune` share: labels that can be scored, a folder with a plan, a budget, and the progress."""
+"""What `compare` and `tune` share: a folder with a plan, a budget, and the progress."""
 
 from __future__ import annotations
 
@@ -7,17 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
-from eventvec.dataset import Dataset
 from eventvec.errors import CheckpointError, ConfigError
-from eventvec.examples.joined_labels import JoinedLabels, join_timed
 from eventvec.files import sweep, write_text
 from eventvec.options import above_zero, at_least
 from eventvec.tables import check_place
-from eventvec.tables.label_times import labelled_histories
-from eventvec.tables.read_options import LabelTime
-from eventvec.tables.sources import Tabular
 
 Progress = Callable[[int, int, str], None]
 PLAN, STEPS = "plan.json", 1000
@@ -34,18 +27,6 @@ def budget(time_budget: float | None, epochs: int | None) -> tuple[dict[str, Any
     seconds = BUDGET if time_budget is None else time_budget
     above_zero("time_budget", seconds)
     return {"time_budget": seconds}, f"{seconds:g} s of training"
-
-
-def usable_labels(
-    labels: Tabular, label: str, time: LabelTime, data: Dataset
-) -> tuple[pl.DataFrame, Dataset, JoinedLabels]:
-    """Return the table of labels, the histories as of their times, and the labels beside these."""
-    labelled, timed, key = labelled_histories(data, labels, [label], (), None, time)
-    joined = join_timed(
-        labelled.keys, data.schema.key_out, timed, label, table_key=key, group=None, moments=labelled.moments,
-        origin=labelled.origin.options,
-    )  # fmt: skip
-    return timed.table, labelled, joined
 
 
 def check_plan_folder(folder: Path, resume: bool, what: str) -> None:

@@ -15,7 +15,7 @@ from eventvec.answers import Answer
 from eventvec.comparing.arms import existing, plan
 from eventvec.comparing.compare_options import CompareOptions
 from eventvec.comparing.compared import answer
-from eventvec.comparing.plans import STEPS, Progress, begin, budget, ticker, usable_labels
+from eventvec.comparing.plans import STEPS, Progress, begin, budget, ticker
 from eventvec.config import Table
 from eventvec.dataset import Dataset, check_entities
 from eventvec.errors import ConfigError, DataError, shown
@@ -23,8 +23,8 @@ from eventvec.evaluation import evaluate
 from eventvec.evaluation.protocols import choose_protocol
 from eventvec.evaluation.result import MADE, Evaluation
 from eventvec.evaluation.scoring import chosen_models as choose_models
+from eventvec.examples.labelled import join_examples
 from eventvec.files import path_only, write_text
-from eventvec.learners.task import target
 from eventvec.models import Model, load
 from eventvec.models.model_files import read_info
 from eventvec.options import accepts, gather_all
@@ -121,8 +121,9 @@ def compare(
     folder = path_only(out)
     bound, in_words = budget(chosen.time_budget, chosen.epochs)
     arms = plan(chosen.methods, ("gru",) if chosen.encoders is None else chosen.encoders)
-    labels, labelled, joined = usable_labels(labels, label, time, data)
-    learned = target(joined.labels, name=label)  # what evaluate would refuse later is refused now
+    labels = kept(labels)
+    labelled, timed = labelled_histories(data, labels, [label], (), None, time)
+    learned = join_examples(labelled, timed, label, time).target()  # what evaluate would refuse later is refused now
     choose_models(learned.task, chosen.models)
     choose_protocol(learned, None, None, None, both_sides=False, folds=chosen.folds, seed=chosen.seed, learned_from=())
     described = {"fingerprint": data.fingerprint, "arms": arms, "budget": bound, "seed": chosen.seed}

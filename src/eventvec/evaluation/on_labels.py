@@ -13,7 +13,7 @@ from eventvec.answers import Answer
 from eventvec.blocks.caller_features import caller_features
 from eventvec.blocks.earlier_labels import delayed_labels
 from eventvec.blocks.handcrafted_sets import bounded, feature_texts
-from eventvec.dataset import Dataset, last_time, repeated
+from eventvec.dataset import Dataset, last_time
 from eventvec.embedding import encode, with_moment
 from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.handcrafted import Handcrafted
@@ -30,25 +30,13 @@ from eventvec.evaluation.part_sets import is_part, part_sets
 from eventvec.evaluation.result import EARLIER, LEARNED, MADE
 from eventvec.evaluation.scoring import Unfinished, score_features
 from eventvec.evaluation.suspicion import OPENING
-from eventvec.examples.joined_labels import join_timed
+from eventvec.examples.labelled import Examples, join_examples
 from eventvec.learners.parallel import Progress
-from eventvec.learners.task import target
 from eventvec.options import accepts, gather
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings, read, times
 from eventvec.tables import until as cut
-from eventvec.tables.keys import texts
-from eventvec.tables.label_times import (
-    TimedLabels,
-    after_the_last_event,
-    doubts,
-    fitted_later,
-    hides_later,
-    read_before,
-    read_labels,
-    time_of_cutoffs,
-    untimed,
-)
+from eventvec.tables.label_times import after_the_last_event, doubts, fitted_later, hides_later, labels_beside
 from eventvec.tables.sources import Tabular, columns_of, kept
 
 
@@ -121,41 +109,46 @@ def evaluate(
         raise ConfigError(f"label must be the name of a column, or of several, got {shown(label)}")
     if len(set(names)) < len(names):
         raise ConfigError(f"the labels must be distinct columns, got {shown(', '.join(names))}")
-    labels = kept(labels)
-    columns = columns_of(labels)
-    key = chosen.key or z.schema.key_in(columns)
+    if chosen.until is not None:
+        z = replace(z, metadata={**z.metadata, "until": chosen.until})
     others = [name for name in (chosen.group, chosen.weight) if name is not None]
-    origin = z.origin
-    time = time_of_cutoffs(chosen.label_time, columns, z.keys, z.moments, origin)
-    timed = read_labels(labels, z.schema, key, names, others, time)
-    joined = join_timed(
-        z.keys, z.schema.key_out, timed, names if len(names) > 1 else names[0], table_key=key,
-        group=chosen.group, moments=z.moments, origin=origin, weight=chosen.weight,
-    )  # fmt: skip
-    moments = None if joined.times is None else joined.times.to_numpy()
-    labelled, rows = z[joined.positions], np.arange(joined.matched)
-    later, notes = None, (*joined.notes, *_refuse_leaks(labelled, timed, moments, labels, chosen))
+    labels = kept(labels)
+    timed = labels_beside(z, labels, names, others, chosen.key, chosen)
+    examples = join_examples(
+        z, timed, names if len(names) > 1 else names[0], chosen, group=chosen.group, weight=chosen.weight
+    )
+    _refuse_leaks(examples, chosen.until, with_cutoffs(z, timed, labels))
+    return evaluate_examples(examples, data, features, progress, options)
+
+
+def evaluate_examples(
+    examples: Examples[Embeddings],
+    data: Dataset | Tabular | None,
+    features: Mapping[str, Tabular] | None,
+    progress: Progress | None,
+    options: Mapping[str, Any],
+) -> Answer:
+    """Return how well embeddings that have been joined to labels predict them, see `evaluate`."""
+    chosen, notes = gather(options, LabelOptions, EvaluationOptions), examples.notes
     for option in ("split_at", EARLIER):
-        if vars(chosen)[option] is not None and moments is None:
+        if vars(chosen)[option] is not None and examples.times is None:
             raise ConfigError(
                 f"{option} needs the time of each label; name its column in the label table: label_time= (--label-time)"
             )
+    z, timed, later, among = examples.rows, examples.timed, None, examples.times
+    assert timed is not None
     if chosen.split_at is not None:
-        assert moments is not None
-        rows, later, split_notes = _split(z, moments, chosen)
+        examples, later, split_notes = _split(examples, chosen)
         notes += split_notes
-    if isinstance(data, Dataset) and moments is not None:
-        notes += after_the_last_event(data, moments, str(timed.time))
-    notes += fitted_later(z.schema, z.metadata.get("holdouts") or (), moments)
-    labelled, values = labelled[rows], joined.labels
-    moments = None if moments is None else moments[rows]
-    values = {name: each[rows] for name, each in values.items()} if isinstance(values, dict) else values[rows]
-    sets, texts_of, feature_notes = _feature_sets(labelled, data, moments, chosen.until, chosen.also)
+    if isinstance(data, Dataset) and among is not None:
+        notes += after_the_last_event(data, among, str(timed.time))
+    notes += fitted_later(z.schema, z.metadata.get("holdouts") or (), among)
+    z, moments = examples.rows, examples.times
+    sets, texts_of, feature_notes = _feature_sets(z, data, moments, chosen.until, chosen.also)
     if chosen.earlier_labels is not None:
         assert moments is not None
-        targets = target(values, options.get("task"), ", ".join(names)).each
         sets[EARLIER], texts_of[EARLIER], note = delayed_labels(
-            labelled, _limits(labelled, moments, chosen.until), timed, key, targets, chosen.earlier_labels,
+            z, _limits(z, moments), timed, timed.key, examples.target(options.get("task")).each, chosen.earlier_labels,
             chosen.inclusive or read_inclusively(z),
         )  # fmt: skip
         feature_notes += (note,)
@@ -165,7 +158,7 @@ def evaluate(
         of_rows = None if moments is None else pl.Series(str(timed.time), moments)
         if moments is not None and timed.time not in columns_of(table):
             feature_notes += (hides_later(f"The table of features {shown(name)}"),)
-        sets[name], of_set = caller_features(name, table, labelled, chosen.key, of_rows)
+        sets[name], of_set = caller_features(name, table, z, chosen.key, of_rows)
         texts_of[name] = [f"{shown(column)} of {shown(name)}" for column in of_set]
     run = z.metadata.get("run")
 
@@ -179,14 +172,14 @@ def evaluate(
         return described(
             score_features(
                 sets,
-                values,
-                groups=None if joined.groups is None else joined.groups[rows],
-                entities=texts(labelled.keys).to_numpy() if repeated(labelled.keys) else None,
-                holdout=labelled.held_out if chosen.holdout else None,
+                examples.labels,
+                groups=examples.groups,
+                entities=examples.entities,
+                holdout=z.held_out if chosen.holdout else None,
                 later=later,
                 both_sides=chosen.both_sides,
-                weights=None if joined.weights is None else joined.weights[rows],
-                label=", ".join(names),
+                weights=examples.weights,
+                label=examples.name,
                 learned_from=z.metadata.get("labels"),
                 names=texts_of,
                 progress=progress,
@@ -198,26 +191,23 @@ def evaluate(
         raise
 
 
-def _refuse_leaks(
-    z: Embeddings, timed: TimedLabels, moments: Array | None, labels: Tabular, options: LabelOptions
-) -> tuple[str, ...]:
-    """Refuse embeddings with events after the time of their label, and return which events are read, in words."""
-    is_cutoff = timed.time == z.origin.get("cutoff_column")
-    inclusive = options.inclusive or (is_cutoff and read_inclusively(z))
-    if options.until is not None:
-        limit = times.instant(z.schema, options.until)
-        refuse_later_events(z, limit, str(options.until), "embed the events before it: --until", inclusive)
-    if moments is not None:
-        where = f"the time in {shown(str(timed.time))}"
-        refuse_later_events(z, moments, where, with_cutoffs(z, timed, labels), inclusive)
-        return (f"{read_before(str(timed.time), inclusive, z.schema, moments)}.", *timed.notes)
-    is_cut = z.moments is not None or options.until is not None or z.metadata.get("until") is not None
-    return () if is_cut else (untimed(options.label_time), *timed.notes)
+def _refuse_leaks(examples: Examples[Embeddings], until: times.Instant | None, remedy: str) -> None:
+    """Refuse embeddings with events after the time of their label, or after the time for all labels."""
+    z, timed = examples.rows, examples.timed
+    if until is not None:
+        limit = times.instant(z.schema, until)
+        refuse_later_events(z, limit, str(until), "embed the events before it: --until", examples.inclusive)
+    if examples.times is not None and timed is not None:
+        refuse_later_events(z, examples.times, f"the time in {shown(str(timed.time))}", remedy, examples.inclusive)
 
 
-def _split(z: Embeddings, moments: Array, options: LabelOptions) -> tuple[Array, Array, tuple[str, ...]]:
-    """Return the positions of the labels outside the gap before a date, whether they are later, and notes."""
+def _split(
+    examples: Examples[Embeddings], options: LabelOptions
+) -> tuple[Examples[Embeddings], Array, tuple[str, ...]]:
+    """Return the examples outside the gap before a date, whether they are later, and notes."""
+    z, moments = examples.rows, examples.times
     assert options.split_at is not None
+    assert moments is not None
     date = times.instant(z.schema, options.split_at)
     later, ends = moments >= date, moments
     if options.gap is not None:
@@ -230,13 +220,13 @@ def _split(z: Embeddings, moments: Array, options: LabelOptions) -> tuple[Array,
     if options.gap is not None:
         within = len(moments) - len(rows)
         notes.append(f"{within:,} labels in the gap of {printable(str(options.gap))} before that time were left out.")
-    return rows, later[rows], tuple(notes)
+    return examples[rows], later[rows], tuple(notes)
 
 
-def _limits(z: Embeddings, moments: Array, until: times.Instant | None) -> Array:
+def _limits(z: Embeddings, moments: Array) -> Array:
     """Return `(n,)` the times of the labels, or those at which the histories end if they are earlier."""
     limits = moments if z.moments is None else np.minimum(moments, z.moments)
-    time = z.metadata.get("until") if until is None else until
+    time = z.metadata.get("until")
     return limits if time is None else np.minimum(limits, times.instant(z.schema, time))
 
 

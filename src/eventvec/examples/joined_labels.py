@@ -1,47 +1,37 @@
-"""Labels beside the embeddings that they belong to: a join by key that counts every row that does not fit.
+"""Labels beside the rows that they belong to: a join by key that counts every row that does not fit.
 
 No message contains a key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from eventvec.dataset import repeated, storage
+from eventvec.dataset import storage
 from eventvec.errors import ConfigError, DataError, no_column, shown
 from eventvec.sequences import Array
 from eventvec.tables.coding import missing_values, plain_values
 from eventvec.tables.keys import align, align_rows, key_form
-from eventvec.tables.label_times import TimedLabels
 from eventvec.tables.sources import Tabular, read_table
 
 
 @dataclass(frozen=True, eq=False)
 class JoinedLabels:
-    """Labels beside the embeddings that they belong to.
+    """Labels beside the rows that they belong to.
 
     Args:
-        positions: `(m,)` int64, ascending positions of the embeddings that have a label.
+        positions: `(m,)` int64, ascending positions of the rows that have a label.
         labels: `(m,)` the label of each, never missing; if several labels were named, those of each name, of which a
             row has at least one.
         groups: `(m,)` the group of each, if a group column was named.
         times: `(m,)` the time of each in the table's type, if a time column was named.
         weights: `(m,)` the weight of each, if a column of weights was named.
-        unmatched: The number of labelled keys of the table without an embedding.
-        unlabelled: The number of embeddings without a label, or with conflicting ones.
-        null_labels: The number of rows of the table whose label is missing.
-        null_keys: The number of rows of the table that have a label and no key.
-        duplicates: The number of rows that equal another row of the same key, among keys with an embedding.
-        conflicting: The number of keys whose rows disagree, among keys with an embedding; they are left out.
-        rows: What the labels are joined to, in notes.
-        among: The number of all of these.
-        unlabelled_entities: The number of entities without a label, if entities have several rows.
+        notes: Sentences about what was counted, without those whose count is 0.
     """
 
     positions: Array
@@ -49,38 +39,7 @@ class JoinedLabels:
     groups: Array | None
     times: pl.Series | None
     weights: Array | None
-    unmatched: int
-    unlabelled: int
-    null_labels: int
-    null_keys: int
-    duplicates: int
-    conflicting: int
-    rows: str = "embeddings"
-    among: int = 0
-    unlabelled_entities: int | None = None
-
-    @property
-    def matched(self) -> int:
-        """The number of embeddings that have a label."""
-        return len(self.positions)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences about what was counted, without those whose count is 0."""
-        several, of = self.unlabelled_entities, self.rows
-        of = f"{of}, of {several:,} entities," if several is not None else "entities" if of == "rows" else of
-        counts = [
-            (self.null_labels, "rows of the label table have no label."),
-            (self.null_keys, "rows of the label table have no key and were left out."),
-            (self.duplicates, "rows of the label table repeat another one and were merged with it."),
-            (self.conflicting, "keys of the label table have rows that disagree and were left out."),
-            (self.unmatched, f"labels have no {self.rows.removesuffix('s')} and were left out."),
-            (
-                self.unlabelled,
-                f"of {self.among:,} {of} have no label, or several that disagree, and were left out.",
-            ),
-        ]
-        return (f"{self.matched:,} {self.rows} have a label.", *(f"{n:,} {text}" for n, text in counts if n))
+    notes: tuple[str, ...]
 
 
 def join_labels(
@@ -89,7 +48,6 @@ def join_labels(
     table: Tabular,
     label: str | Sequence[str],
     *,
-    table_key: str | None = None,
     group: str | None = None,
     time: str | None = None,
     weight: str | None = None,
@@ -103,10 +61,9 @@ def join_labels(
 
     Args:
         keys: `n` keys, one per embedding; they are distinct, unless there are `moments`.
-        key: The name of the key.
+        key: The name of the key in the table.
         table: A table with one row per label, as `read` takes tables.
         label: The column to predict, or several.
-        table_key: The name of the key in the table, if it is another.
         group: A column whose values must not be split between training and test.
         time: A column with the time of each label.
         weight: A column with the weight of each label.
@@ -118,12 +75,9 @@ def join_labels(
             hold keys, no key matches, or all keys have rows that disagree.
         ConfigError: If there are `moments` and no column `time`.
     """
-    key = table_key or key
     labels = {f"label {i}": name for i, name in enumerate([label] if isinstance(label, str) else label)}
     others = {"group": group, "time": time, "weight": weight}
     named = {role: name for role, name in others.items() if name is not None}
-    if key in labels.values():
-        raise DataError(f"the label {shown(key)} is the key; name the column to predict")
     if moments is not None and time is None:
         raise ConfigError(
             f"entities have several {of}, each with its time, and labels need a time too; name its column in the "
@@ -181,8 +135,27 @@ def join_labels(
             f"one row for each key{several_times}"
         )
     unmatched = rows.filter(pl.col("position") < 0)
-    without = np.delete(np.arange(len(keys)), joined["position"].to_numpy())
-    several = None if moments is None else len(storage(keys).take(pa.array(without)).unique())
+    among = "entities" if of == "rows" else of
+    if moments is not None:
+        without = np.delete(np.arange(len(keys)), joined["position"].to_numpy())
+        among = f"{of}, of {len(storage(keys).take(pa.array(without)).unique()):,} entities,"
+    counts = [
+        (int(is_missing.sum()), "rows of the label table have no label."),
+        (keyless, "rows of the label table have no key and were left out."),
+        (len(matched) - len(distinct), "rows of the label table repeat another one and were merged with it."),
+        (
+            distinct.filter(disagreeing)["position"].n_unique(),
+            "keys of the label table have rows that disagree and were left out.",
+        ),
+        (
+            unmatched["key"].n_unique() if moments is None else len(unmatched),
+            f"labels have no {of.removesuffix('s')} and were left out.",
+        ),
+        (
+            len(keys) - len(joined),
+            f"of {len(keys):,} {among} have no label, or several that disagree, and were left out.",
+        ),
+    ]
     values = {name: plain_values(joined[role]) for role, name in labels.items()}
     return JoinedLabels(
         positions=joined["position"].to_numpy(writable=True),
@@ -190,47 +163,5 @@ def join_labels(
         groups=plain_values(joined["group"]) if group else None,
         times=joined["time"].alias(time) if time else None,
         weights=plain_values(joined["weight"]) if weight else None,
-        unmatched=unmatched["key"].n_unique() if moments is None else len(unmatched),
-        unlabelled=len(keys) - len(joined),
-        null_labels=int(is_missing.sum()),
-        null_keys=keyless,
-        duplicates=len(matched) - len(distinct),
-        conflicting=distinct.filter(disagreeing)["position"].n_unique(),
-        rows=of,
-        among=len(keys),
-        unlabelled_entities=several,
-    )
-
-
-def join_timed(
-    keys: pa.Array,
-    key: str,
-    timed: TimedLabels,
-    label: str | Sequence[str],
-    *,
-    table_key: str | None,
-    group: str | None,
-    moments: Array | None,
-    origin: Mapping[str, Any],
-    weight: str | None = None,
-    of: str = "embeddings",
-) -> JoinedLabels:
-    """Return labels beside the rows of the same key, or of the same key and time if the rows were cut at their times.
-
-    Args:
-        moments: `(n,)` the time of each row, if they were cut at a time each.
-        origin: The origin of the rows, with the name of the column of these times.
-    """
-    is_cutoff = timed.time is not None and timed.time == origin.get("cutoff_column")
-    return join_labels(
-        keys,
-        key,
-        timed.table if timed.moments is None else timed.table.with_columns(timed.moments),
-        label,
-        table_key=table_key,
-        group=group,
-        time=timed.time,
-        weight=weight,
-        of=of,
-        moments=moments if is_cutoff or (moments is not None and repeated(keys)) else None,
+        notes=(f"{len(joined):,} {of} have a label.", *(f"{count:,} {text}" for count, text in counts if count)),
     )

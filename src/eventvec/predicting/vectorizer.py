@@ -237,7 +237,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         check_is_fitted(self, "run_")
         names, held = [label] if isinstance(label, str) else list(label), with_key(kept(labels))
         chosen = gather(options, LabelOptions, EvaluationOptions)
-        data, _, _ = labelled_histories(self._data(events), held, names, (), chosen.key, chosen)
+        data, _ = labelled_histories(self._data(events), held, names, (), chosen.key, chosen)
         with bar("embedding", self.progress) as tick:
             z = self.run_.embed(data, progress=tick)
         tables = {name: with_key(table) for name, table in (features or {}).items()}

@@ -116,7 +116,7 @@ def report(
         embeddings = scored = run.embed(data)
         if names:
             others = [name for name in (chosen.group, chosen.weight) if name is not None]
-            histories, _, _ = labelled_histories(data, labels, names, others, chosen.key, chosen)
+            histories, _ = labelled_histories(data, labels, names, others, chosen.key, chosen)
             scored = embeddings if histories is data else run.embed(histories)
     mapped, events = (scored, histories) if scored is not None and repeated(scored.keys) else (embeddings, data)
     for name in names:

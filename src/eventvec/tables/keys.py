@@ -149,6 +149,12 @@ def key_hashes(keys: pa.Array) -> Array:
     return fnv(texts(keys))
 
 
+def entity_codes(keys: pa.Array) -> Array | None:
+    """Return `(n,)` int64 the number of the entity of each row, by first appearance; None if each has one row."""
+    codes, distinct = factorize(pa.chunked_array([storage(keys)]))
+    return None if len(distinct) == len(keys) else codes.astype(np.int64)
+
+
 def texts(keys: pa.Array) -> pl.Series:
     """Return the canonical text of keys; it is equal for keys that `align` treats as equal."""
     return _texts_of(_plain("key", key_series(keys)))

@@ -23,6 +23,7 @@ from eventvec.sequences import Array
 from eventvec.tables import coding, times
 from eventvec.tables.addresses import name_of
 from eventvec.tables.cutoffs import ends, snapshots
+from eventvec.tables.embeddings import Embeddings
 from eventvec.tables.keys import align, key_form
 from eventvec.tables.read_options import DECLINED, LabelTime
 from eventvec.tables.sources import Source, Tabular, is_pandas, open_source, read_table
@@ -45,6 +46,7 @@ class TimedLabels:
     """A table of labels and their times.
 
     Args:
+        key: The column of the key.
         table: The columns that were asked for, with that of the times.
         time: The column of the times; None if labels have none.
         moments: `(m,)` the time of each row in the unit of `Sequences`, null where it is missing.
@@ -52,11 +54,16 @@ class TimedLabels:
         notes: Sentences about the times, or about why no column was taken as the time.
     """
 
+    key: str
     table: pl.DataFrame
     time: str | None = None
     moments: pl.Series | None = None
     chosen: bool = False
     notes: tuple[str, ...] = ()
+
+    def missing(self, names: Sequence[str]) -> pl.Series:
+        """Return `(m,)` bool, whether a row has none of the labels."""
+        return reduce(and_, (coding.missing_values(self.table[name]) for name in names))
 
 
 def read_labels(
@@ -75,8 +82,10 @@ def read_labels(
     Raises:
         DataError: If a column is absent, or the named one holds no times of the events' kind; if no column of times is
             found, and a key has several rows that are not equal.
-        ConfigError: If several columns may be the times of the labels.
+        ConfigError: If a label is the key, or several columns may be the times of the labels.
     """
+    if key in names:
+        raise ConfigError(f"the label {shown(key)} is the key; name the column to predict")
     columns = list(dict.fromkeys([key, *names, *others]))
     if given is None:
         opened = readable(labels, columns)
@@ -92,17 +101,17 @@ def read_labels(
     time, chosen = choose(time_columns(table.drop(columns), schema), schema, given)
     if time is None and given is None:
         why = reasons(table.drop(columns), schema, ISO)
-        if key not in names and table[key].drop_nulls().is_duplicated().any():
+        if table[key].drop_nulls().is_duplicated().any():
             refuse_several_rows(_comparable(opened), key, names, why)
         tried = f"No column of the labels was taken as their time: {'; '.join(why)}."
-        return TimedLabels(table.select(columns), notes=(tried,) if why else ())
+        return TimedLabels(key, table.select(columns), notes=(tried,) if why else ())
     if time is None:
-        return TimedLabels(table.select(columns))
+        return TimedLabels(key, table.select(columns))
     try:
         moments, notes = moments_of(table[time], schema)
     except DataError as error:
         raise DataError(f"{error}; if it is not the time of the labels, {NAME_IT}" if chosen else str(error)) from error
-    return TimedLabels(table.select(*dict.fromkeys([*columns, time])), time, moments, chosen, notes)
+    return TimedLabels(key, table.select(*dict.fromkeys([*columns, time])), time, moments, chosen, notes)
 
 
 def refuse_empty(table: pl.DataFrame) -> None:
@@ -204,28 +213,40 @@ def doubts(notes: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(note for note in notes if note == untimed(None) or note.startswith(NO_EVENT)))
 
 
-def time_of_cutoffs(
-    given: str | None, columns: Collection[str], keys: pa.Array, moments: Array | None, options: Mapping[str, Any]
-) -> str | None:
-    """Return the column with the times of labels if it is given, or if the histories were cut at its times.
+def labels_beside(
+    rows: Dataset | Embeddings,
+    labels: Tabular,
+    names: Sequence[str],
+    columns: Sequence[str],
+    key: str | None,
+    options: LabelTime,
+) -> TimedLabels:
+    """Return a table of labels with their times: those at which the rows were cut, if the table has their column.
 
     Args:
-        given: The column that the caller named, `DECLINED`, or None.
-        columns: The columns of the table of labels.
-        keys: The keys of the rows.
-        moments: `(n,)` the time of each row, if they were cut at a time each.
-        options: The origin of the rows.
+        rows: The rows that have the labels.
+        labels: The table.
+        names: The labels, of which a row has at least one.
+        columns: Further columns to read.
+        key: The name of the key in the table; by default as in the events or in files.
+        options: The column of the times.
+
+    Raises:
+        DataError: As for `read_labels`.
+        ConfigError: As for `read_labels`.
     """
-    if given is not None or moments is None:
-        return given
-    cutoff = str(options.get("cutoff_column"))
-    return cutoff if repeated(keys) or cutoff in columns else None
+    opened, given = readable(labels, [*names, *columns]), options.label_time
+    if given is None and rows.moments is not None:
+        origin = rows.origin.options if isinstance(rows, Dataset) else rows.origin
+        cutoff = str(origin.get("cutoff_column"))
+        given = cutoff if repeated(rows.keys) or cutoff in opened.types else None
+    return read_labels(opened, rows.schema, key or rows.schema.key_in(opened.types), names, columns, given)
 
 
 def labelled_histories(
     data: Dataset, labels: Tabular, names: Sequence[str], columns: Sequence[str], key: str | None, options: LabelTime
-) -> tuple[Dataset, TimedLabels, str]:
-    """Return the histories as of the times of labels, with the labels and the name of their key.
+) -> tuple[Dataset, TimedLabels]:
+    """Return the histories as of the times of labels, and the labels.
 
     There is one row for each labelled entity and each of its times. Where labels have no times, or the data were cut at
     several times of an entity, the rows of the data are returned as they are. Notes and origin of the data say where
@@ -233,31 +254,17 @@ def labelled_histories(
 
     Args:
         data: The events.
-        labels: The table of labels.
-        names: The labels, of which a row has at least one.
-        columns: Further columns to read.
-        key: The name of the key in the table; by default as in the events or in files.
+        labels, names, columns, key: As for `labels_beside`.
         options: Which events are read for a label.
 
     Raises:
         DataError: If no label has an entity, or the chosen column leaves more than half of the rows without events.
         ConfigError: If several columns may be the times of the labels.
     """
-    source, opened, schema = name_of(labels), readable(labels, [*names, *columns]), data.schema
-    key = key or schema.key_in(opened.types)
-    if key in names:
-        raise ConfigError(f"the label {shown(key)} is the key; name the column to predict")
-    given = time_of_cutoffs(options.label_time, opened.types, data.keys, data.moments, data.origin.options)
-    timed = read_labels(opened, schema, key, names, columns, given)
+    timed = labels_beside(data, labels, names, columns, key, options)
     if timed.moments is None or timed.time is None:
         is_cut = data.moments is not None or data.origin.until is not None
-        return data if is_cut else replace(data, notes=(*data.notes, *timed.notes)), timed, key
-    missing = reduce(and_, (coding.missing_values(timed.table[name]) for name in names))
-    unlabelled = (f"{missing.sum():,} rows of the label table have no label.",) if missing.any() else ()
-    timed = replace(
-        timed, table=timed.table.filter(~missing), moments=timed.moments.filter(~missing),
-        notes=(*timed.notes, *unlabelled),
-    )  # fmt: skip
+        return data if is_cut else replace(data, notes=(*data.notes, *timed.notes)), timed
     if data.moments is not None and repeated(data.keys):
         cutoff = data.origin.options.get("cutoff_column")
         if timed.time != cutoff:
@@ -271,20 +278,21 @@ def labelled_histories(
                 f"inclusive is given, and the histories were cut before their times in {shown(timed.time)}; read the "
                 "events with inclusive=True (--inclusive) too, or without cutoffs= (--cutoffs)"
             )
-        return replace(data, notes=(*data.notes, *unlabelled)), timed, key
-    rows = pl.DataFrame({"row": align(data.keys, timed.table, key), "moment": timed.moments})
+        return data, timed
+    missing, of_table = timed.missing(names), timed.table[timed.key]
+    rows = pl.DataFrame({"row": align(data.keys, timed.table, timed.key), "moment": timed.moments}).filter(~missing)
     rows = rows.filter(pl.col("row") >= 0, pl.col("moment").is_not_null()).unique().sort("row", "moment")
     if rows.is_empty():
         raise DataError(
-            f"none of {len(timed.table):,} labelled rows has a key (column {shown(key)}, {key_form(timed.table[key])}) "
+            f"none of {(~missing).sum():,} labelled rows has a key (column {shown(timed.key)}, {key_form(of_table)}) "
             f"among {len(data):,} entities ({key_form(data.keys)}) and a time in {shown(timed.time)}; name the columns "
             "that hold them"
         )
-    cutoffs: dict[str, Any] = {"cutoffs": source, "cutoff_column": timed.time}
+    cutoffs: dict[str, Any] = {"cutoffs": name_of(labels), "cutoff_column": timed.time}
     if options.inclusive or "inclusive" in data.origin.options:
         cutoffs["inclusive"] = options.inclusive
     entities, moments = (rows[name].to_numpy(writable=True) for name in ("row", "moment"))
-    return cut(data, entities, moments, timed, cutoffs), timed, key
+    return cut(data, entities, moments, timed, cutoffs), timed
 
 
 def fitted_later(
@@ -316,15 +324,13 @@ def cut(data: Dataset, rows: Array, moments: Array, labels: TimedLabels, options
     """Return rows of the data as of a time each, with a note; refuse a chosen column of times that are too early."""
     time, inclusive = str(labels.time), bool(options.get("inclusive"))
     result = snapshots(data, rows, moments, inclusive)
-    empty = int((result.sequences.lengths == 0).sum())
-    if labels.chosen and 2 * empty > len(result):
+    lengths = result.sequences.lengths.cpu().numpy()
+    if labels.chosen and 2 * (empty := int((lengths == 0).sum())) > len(result):
         raise DataError(
             f"{empty:,} of {len(result):,} labelled rows have no event before the time in {shown(time)}, the only "
             f"column of times among the labels; it may be another time; {NAME_IT}"
         )
-    note = read_before(time, inclusive, data.schema, moments) + (
-        f"; {empty:,} of {len(result):,} rows have none" if empty else ""
-    )
+    note = read_before(time, inclusive, data.schema, moments, lengths)
     beyond = after_the_last_event(data, moments, time)
     notes = (*data.notes, note, *labels.notes, *beyond)
     return replace(result, notes=notes, origin=data.origin.including(**options))
@@ -360,18 +366,25 @@ def after_the_last_event(data: Dataset, moments: Array, time: str) -> tuple[str,
     )
 
 
-def read_before(time: str, inclusive: bool, schema: Schema, moments: Array) -> str:
+def read_before(time: str, inclusive: bool, schema: Schema, moments: Array, lengths: Array) -> str:
     """Return which events are read for a label, in words: those that were known by then, if that is another time.
 
     If some labels lie within units of the events' times, such as days, it says from when on the events of such a unit
     are read.
+
+    Args:
+        time: The column of the times.
+        inclusive: Whether events at the very time are read.
+        schema: The schema of the events.
+        moments: `(m,)` the time of each label.
+        lengths: `(n,)` the number of events of each row.
     """
     when, known = "up to and including" if inclusive else "before", " that were known" if schema.known_at else ""
     note = printable(f"Only events{known} {when} the time of each label, in {time!r}, are read")
-    if inclusive or schema.time_unit is None or (ends(schema, moments) == moments).all():
-        return note
-    unit = schema.time_unit
-    return f"{note}; times of events are whole {unit}s, so an event is read from the beginning of the next {unit} on"
+    if not inclusive and (unit := schema.time_unit) is not None and (ends(schema, moments) != moments).any():
+        note += f"; times of events are whole {unit}s, so an event is read from the beginning of the next {unit} on"
+    empty = int((lengths == 0).sum())
+    return f"{note}; {empty:,} of {len(lengths):,} rows have none." if empty else f"{note}."
 
 
 def may_hold_times(types: Mapping[str, pa.DataType], schema: Schema, others: Collection[str]) -> list[str]:

@@ -8,27 +8,17 @@ from functools import reduce
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import torch
-from torch import Tensor
 
-from eventvec.dataset import Dataset, repeated, storage
+from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, DataError, nearest, shown
 from eventvec.methods.declarations import Declared
 from eventvec.methods.label_losses import has_label
 from eventvec.tables import attach
 from eventvec.tables.addresses import name_of
-from eventvec.tables.coding import factorize
 from eventvec.tables.label_times import NAME_IT, TimedLabels, choose, cut, labelled_histories, untimed
 from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular
-
-
-def entities_of_rows(data: Dataset, device: torch.device) -> Tensor | None:
-    """Return `(n,)` the number of the entity of each row; None if every entity has one row."""
-    if data.moments is None or not repeated(data.keys):
-        return None
-    return torch.from_numpy(factorize(pa.chunked_array([storage(data.keys)]))[0].astype(np.int64)).to(device)
 
 
 def as_of_static_labels(data: Dataset, method: Declared) -> tuple[Dataset, tuple[str, ...]]:
@@ -61,7 +51,7 @@ def as_of_static_labels(data: Dataset, method: Declared) -> tuple[Dataset, tuple
         )
     options = {"inclusive": True} if method.inclusive else {}
     ends = moments.to_numpy(writable=True)
-    result = cut(data, rows, ends, TimedLabels(times, time, moments, chosen), options)
+    result = cut(data, rows, ends, TimedLabels(data.schema.key, times, time, moments, chosen), options)
     if data.moments is not None:
         result = replace(result, moments=np.minimum(ends, data.moments[rows]))
     without = len(data) - len(rows)
@@ -101,16 +91,20 @@ def with_labels(
         options: Which events are read for a label.
     """
     columns = list(dict.fromkeys([*names, *(name for name in further if name not in data.sequences.static)]))
-    data, timed, key = labelled_histories(data, labels, names, columns[len(names) :], None, options)
+    data, timed = labelled_histories(data, labels, names, columns[len(names) :], None, options)
+    table, missing = timed.table, timed.missing(names)
+    if timed.time is not None and missing.any():  # a row at a time of its own is no row of the data
+        table = table.filter(~missing)
+        data = replace(data, notes=(*data.notes, f"{missing.sum():,} rows of the label table have no label."))
     time = [] if timed.time is None else [timed.time]
     inferred = [name for name in columns if name != weight]
-    labelled = attach(data, timed.table.select([key, *time, *inferred]))
+    labelled = attach(data, table.select([timed.key, *time, *inferred]))
     for name in inferred:
         if name not in labelled.sequences.static:
             reason = next(note for note in labelled.notes if f"column {shown(name)} is left out" in note)
             raise ConfigError(f"{reason}; a label must hold classes or numbers, at least 2 different ones")
     if weight in columns:
-        labelled = attach(labelled, timed.table.select([key, *time, weight]), {weight: "numeric"})
+        labelled = attach(labelled, table.select([timed.key, *time, weight]), {weight: "numeric"})
     if "static" in data.origin.options:
         return labelled
     return replace(labelled, origin=labelled.origin.including(static=name_of(labels)))

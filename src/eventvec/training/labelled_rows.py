@@ -1,4 +1,4 @@
-"""What a predictor learns from: histories as of the times of their labels, the labels, and the caller's tables."""
+"""What heads learn from: histories as of the times of their labels, the labels, and the caller's tables."""
 
 from __future__ import annotations
 
@@ -7,29 +7,26 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from eventvec.blocks.caller_features import CallerFeatures
 from eventvec.blocks.earlier_labels import EARLIER, EarlierLabels
 from eventvec.blocks.labels_by_rule import LabelsByRule, rule_by_default
 from eventvec.blocks.rows import Block, Rows
-from eventvec.blocks.static_values import STATIC, StaticValues, of_static
+from eventvec.blocks.static_values import STATIC, of_static
 from eventvec.blocks.untrained import BLOCKS
-from eventvec.dataset import Dataset, repeated, storage
+from eventvec.dataset import Dataset
 from eventvec.embedding import with_moment
 from eventvec.errors import ConfigError, listed, shown
-from eventvec.examples.joined_labels import join_timed
-from eventvec.labels.horizons import Rule
+from eventvec.examples.labelled import Examples, join_examples
 from eventvec.learners.inputs import column, positive
-from eventvec.learners.task import Target, target
+from eventvec.learners.task import Target
 from eventvec.models import Model
 from eventvec.models.label_samples import copied
 from eventvec.models.learned import LEARNED, NETWORK
 from eventvec.sequences import Array
 from eventvec.tables import attach
-from eventvec.tables.coding import factorize
 from eventvec.tables.frames import with_key
-from eventvec.tables.label_times import TimedLabels, fitted_later, hides_later, labelled_histories, untimed
+from eventvec.tables.label_times import fitted_later, hides_later, labelled_histories, labels_beside
 from eventvec.tables.read_options import DECLINED, LabelTime
 from eventvec.tables.sources import Tabular, columns_of, kept
 from eventvec.tables.times import Duration, duration
@@ -42,40 +39,50 @@ class Learning:
     """What is learned, and from what beside the events.
 
     Args:
-        label: The column to predict; None if the labels are an array.
-        numeric: Whether it is predicted as a number, and not as classes.
+        labels: The columns to predict; none if the labels are an array.
+        numeric: Whether they are predicted as numbers, and not as classes; None to infer it.
         time: Which events are read for a label.
         static: A table with the key and columns about the entity.
         weight: The column of the weights, or with an array of labels the weights.
         earlier_labels: The time after which a label is known; `DECLINED` to read no earlier labels; None to compute
             them from the events if the table of labels has their rule.
         features: Tables of the caller's features by name.
-        vector: A run whose vectors are read.
-        network: Whether a network is trained, from the encoder of the run if there is one.
+        base: A model whose blocks are read, its vectors among them.
+        network: Whether a network is trained, from the encoder of the base if there is one.
     """
 
-    label: str | None
-    numeric: bool
+    labels: tuple[str, ...]
+    numeric: bool | None
     time: LabelTime
     static: Tabular | None = None
     weight: Any = None
     earlier_labels: Duration | None = None
     features: Mapping[str, Tabular] = field(default_factory=dict)
-    vector: Model | None = None
+    base: Model | None = None
     network: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """What a predictor learns from, with the column of the times of labels and notes."""
+    """What heads learn from.
 
-    lesson: Lesson
+    Args:
+        rows: The rows of all labels.
+        blocks: The blocks that are known before the training, and read no label.
+        lessons: What each head learns from.
+        label_time: The column with the times of the labels; None if they have none.
+        notes: Sentences about what was counted, and which events are read.
+    """
+
+    rows: Rows
+    blocks: Mapping[str, Block]
+    lessons: tuple[Lesson, ...]
     label_time: str | None
     notes: tuple[str, ...]
 
 
 def of_table(events: Dataset | None, read: Callable[..., Dataset], labels: Tabular, asked: Learning) -> Learned:
-    """Return what a predictor learns from a table of labels.
+    """Return what heads learn from a table of labels.
 
     Args:
         events: The events, if they are a data set already.
@@ -84,125 +91,125 @@ def of_table(events: Dataset | None, read: Callable[..., Dataset], labels: Tabul
         labels: The table of labels.
         asked: What is learned.
     """
-    labels, label = kept(with_key(labels)), asked.label
-    if not isinstance(label, str):
-        raise ConfigError(
-            f"one label is learned at a time, got {shown(label)}; name one column, and fit one model for each label"
-        )
+    labels = kept(with_key(labels))
     if asked.weight is not None and not isinstance(asked.weight, str):
         raise ConfigError(f"weight must name a column of the table of labels, got {type(asked.weight).__name__}")
     data = read() if events is None else events
     kinds = (data.schema.categorical, data.schema.numeric, data.schema.bags)
     taken = {each.name for kind in kinds for each in kind}
-    if label in taken:
+    if among := next((label for label in asked.labels if label in taken), None):
         raise ConfigError(
-            f"the label {shown(label)} is also a column of the events, which are features; rename it in the table of "
+            f"the label {shown(among)} is also a column of the events, which are features; rename it in the table of "
             "labels, or leave the column out: categorical=, numeric="
         )
-    further = [asked.weight] if asked.weight else []
-    histories, timed, key = labelled_histories(data, labels, [label], further, None, asked.time)
-    notes = list(histories.notes[len(data.notes) :])
-    if events is None and asked.vector is None and timed.time is not None and data.moments is None:
-        rows = timed.table.select(key, timed.time).drop_nulls()
+    timed = labels_beside(data, labels, list(asked.labels), asked.time, weight=asked.weight)
+    histories = labelled_histories(data, timed)
+    notes = histories.notes
+    is_read_again = events is None and asked.base is None and timed.time is not None and data.moments is None
+    if is_read_again:
+        rows = timed.table.filter(~timed.missing).select(timed.key, timed.time).drop_nulls()
         histories = read(cutoffs=rows, cutoff_column=timed.time, inclusive=asked.time.inclusive)
-    elif timed.moments is not None:
-        runs = asked.vector.info["holdouts"] if asked.vector else ()
-        notes += fitted_later(data.schema, runs, timed.moments.drop_nulls().to_numpy())
-    joined = join_timed(
-        histories.keys, data.schema.key_out, timed, label, table_key=key, group=None, moments=histories.moments,
-        origin=histories.origin.options, weight=asked.weight, of="rows",
-    )  # fmt: skip
-    if timed.time is None and histories.moments is None and histories.origin.until is None:
-        notes.append(untimed(asked.time.label_time))
-    assert isinstance(joined.labels, np.ndarray)
-    rule, about_rule = None, tuple[str, ...]()
+    examples = join_examples(with_moment(_with_static(histories, asked)), timed, of="rows")
+    if not is_read_again:
+        runs = asked.base.info["holdouts"] if asked.base else ()
+        notes += fitted_later(data.schema, runs, examples.times)
+    own, about_rules = dict[str, Block | None](), list[str]()
+    values = examples.labels if isinstance(examples.labels, dict) else {examples.name: examples.labels}
     if asked.earlier_labels is None:
-        rule, about_rule = rule_by_default(labels, histories.schema, label, joined.labels, timed)
-    notes = [*data.notes, *notes, *joined.notes, *about_rule]
-    complete = replace(_with_static(histories, asked), notes=tuple(notes))
-    rows_of = with_moment(complete)[joined.positions]
-    weights = None if joined.weights is None else positive(joined.weights)
-    timed_or_none = timed if timed.moments is not None else None
-    return _learned(rows_of, joined.labels, weights, asked, timed_or_none, key, rule)
+        for name, each in values.items():
+            rule, about = rule_by_default(labels, histories.schema, name, each, timed)
+            target = None if rule is None else _target(examples, name, each, asked)
+            own[name] = None if target is None else LabelsByRule(rule, target.empty, asked.time.inclusive)
+            about_rules += about
+    notes = tuple(dict.fromkeys([*notes, *examples.notes, *about_rules]))
+    return _learned(replace(examples, notes=notes), values, asked, own)
 
 
 def of_array(data: Dataset, labels: Any, asked: Learning) -> Learned:
-    """Return what a predictor learns from one label for each row of the data."""
+    """Return what a head learns from one label for each row of the data."""
     y = column(labels, "labels", len(data))
-    weights = None if asked.weight is None else positive(column(asked.weight, "weight", len(data)))
+    weights = None if asked.weight is None else column(asked.weight, "weight", len(data))
     if asked.earlier_labels not in (None, DECLINED):
         raise ConfigError("earlier_labels needs a table of labels with times; give one with label= and label_time=")
-    return _learned(with_moment(_with_static(data, asked)), y, weights, asked, None, None, None)
+    rows = with_moment(_with_static(data, asked))
+    name = next(iter(asked.labels), "label")
+    examples = Examples(rows, name, y, np.arange(len(y)), weights, notes=rows.notes)
+    target = _target(examples, name, y, asked)
+    if missing := len(y) - len(target.y):
+        note = f"{missing:,} of {len(y):,} rows have no label."
+        examples = replace(examples[target.rows], notes=(*examples.notes, note))
+    return _learned(examples, {name: y[target.rows]}, asked, {})
 
 
 def _with_static(data: Dataset, asked: Learning) -> Dataset:
-    """Return the data with the static columns of the caller's table; refuse the label among them."""
+    """Return the data with the static columns of the caller's table; refuse a label among them."""
     if asked.static is not None:
         data = attach(data, with_key(asked.static))
-    if asked.label in data.sequences.static:
+    if among := next((label for label in asked.labels if label in data.sequences.static), None):
         raise ConfigError(
-            f"the label {shown(asked.label)} is also a static column, which is a feature; leave it out of static="
+            f"the label {shown(among)} is also a static column, which is a feature; leave it out of static="
         )
     return data
 
 
+def _target(examples: Examples[Dataset], name: str, values: Array, asked: Learning) -> Target:
+    """Return a label with its task, classes for all but numbers unless it is inferred."""
+    one = replace(examples, name=name, labels=values)
+    target = one.target("numeric" if asked.numeric else None)
+    return one.target("multiclass") if target.task == "numeric" and asked.numeric is False else target
+
+
 def _learned(
-    data: Dataset,
-    labels: Array,
-    weights: Array | None,
-    asked: Learning,
-    timed: TimedLabels | None,
-    key: str | None,
-    rule: Rule | None,
+    examples: Examples[Dataset], values: Mapping[str, Array], asked: Learning, own: Mapping[str, Block | None]
 ) -> Learned:
-    """Return what a predictor learns from rows with their labels."""
-    of_label = _target(labels, asked)
-    if missing := len(labels) - len(of_label.y):
-        data, weights = data[of_label.rows], None if weights is None else weights[of_label.rows]
-        data = replace(data, notes=(*data.notes, f"{missing:,} of {len(labels):,} rows have no label."))
-    known = {} if timed is None or asked.label is None else {asked.label: timed}
-    rows = Rows(data, known, {name: with_key(table) for name, table in asked.features.items()}, None)
-    entities = factorize(pa.chunked_array([storage(data.keys)]))[0].astype(np.int64) if repeated(data.keys) else None
+    """Return what heads learn from examples, each from those that have its label."""
+    weights = None if examples.weights is None else positive(examples.weights)
+    data, timed = replace(examples.rows, notes=examples.notes), examples.timed
     time = None if timed is None else timed.time
-    network = NetworkLesson(data, of_label, weights, asked.vector) if asked.network else None
-    extra, own = _extra(rows, of_label, asked, time), _own(rows, of_label, asked, time, key, rule)
-    lesson = Lesson(rows, of_label, data.moments, entities, weights, extra, own, network)
-    return Learned(lesson, time, (*data.notes, *_without_times(rows, extra, time)))
+    known = {} if timed is None or timed.moments is None else dict.fromkeys(values, timed)
+    rows = Rows(data, known, {name: with_key(table) for name, table in asked.features.items()}, None)
+    lessons = list[Lesson]()
+    for name, each in values.items():
+        target = _target(examples, name, each, asked)
+        places = None if len(target.y) == len(examples) else target.rows
+        of_label = examples if places is None else examples[places]
+        _refuse_learned(asked.base, of_label.rows, target)
+        counts = None if weights is None else weights[target.rows]
+        network = NetworkLesson(of_label.rows, target, counts, asked.base) if asked.network else None
+        block = own.get(name) or _from_table(rows, target, asked, time)
+        blocks = {} if block is None else {EARLIER: block}
+        lessons.append(Lesson(places, target, of_label.entities, counts, blocks, network))
+    blocks = _blocks(rows, asked, time)
+    return Learned(rows, blocks, tuple(lessons), time, (*examples.notes, *_without_times(rows, time)))
 
 
-def _without_times(rows: Rows, extra: Mapping[str, Block], time: str | None) -> Iterator[str]:
+def _without_times(rows: Rows, time: str | None) -> Iterator[str]:
     """Yield a note for each source of features without times, if labels have times."""
     if time is None:
         return
-    for name, family in extra.items():
-        if isinstance(family, StaticValues):
-            yield hides_later(f"The static columns {listed(shown(each.name) for each in family.fields)}", "have")
-        elif isinstance(family, CallerFeatures) and time not in columns_of(rows.features[name]):
+    if static := of_static(rows.data.schema, list(rows.data.sequences.static)):
+        yield hides_later(f"The static columns {listed(shown(each.name) for each in static.fields)}", "have")
+    for name, table in rows.features.items():
+        if time not in columns_of(table):
             yield hides_later(f"The table of features {shown(name)}")
 
 
-def _target(labels: Array, asked: Learning) -> Target:
-    name = asked.label or "label"
-    if asked.numeric:
-        return target(labels, "numeric", name)
-    found = target(labels, None, name)
-    return target(labels, "multiclass", name) if found.task == "numeric" else found
-
-
-def _refuse_learned(run: Model, data: Dataset, of_label: Target) -> None:
-    """Refuse a run that has learned the label, by its name or by its values."""
-    name = of_label.name if of_label.name in run.lineage.labels else None
-    name = name or copied(run.lineage.samples, data, of_label.y, of_label.task == "numeric")
+def _refuse_learned(base: Model | None, data: Dataset, target: Target) -> None:
+    """Refuse a model whose encoder has learned the label, by its name or by its values."""
+    if base is None:
+        return
+    name = target.name if target.name in base.lineage.labels else None
+    name = name or copied(base.lineage.samples, data, target.y, target.task == "numeric")
     if name is not None:
-        copy = "" if name == of_label.name else f", of which {shown(of_label.name)} is a copy"
+        copy = "" if name == target.name else f", of which {shown(target.name)} is a copy"
         raise ConfigError(
-            f"the run {run.id} has learned the label {shown(name)}{copy}, and its vectors reveal it for the entities "
-            "of its training; give a run that has not"
+            f"the model {base.id} has learned the label {shown(name)}{copy}, and its vectors reveal it for the "
+            "entities of its training; give a model that has not"
         )
 
 
-def _extra(rows: Rows, of_label: Target, asked: Learning, time: str | None) -> dict[str, Block]:
-    """Return the blocks that depend on more than the events and read no label, in the order in which they are tried."""
+def _blocks(rows: Rows, asked: Learning, time: str | None) -> dict[str, Block]:
+    """Return the blocks that depend on more than the events and read no label, and those of the base."""
     blocks: dict[str, Block] = {}
     static = of_static(rows.data.schema, list(rows.data.sequences.static))
     if static is not None:
@@ -213,25 +220,21 @@ def _extra(rows: Rows, of_label: Target, asked: Learning, time: str | None) -> d
                 f"a table of features may not be called {shown(name)}; rename it: features={{'mine': table}}"
             )
         blocks[name] = CallerFeatures.of(name, rows, time)
-    if asked.vector is not None:
-        _refuse_learned(asked.vector, rows.data, of_label)
-        asked.vector.check_schema(rows.data.schema)
-        blocks |= asked.vector.blocks
+    if asked.base is not None:
+        asked.base.check_schema(rows.data.schema)
+        blocks = {**asked.base.blocks, **blocks}
     return blocks
 
 
-def _own(
-    rows: Rows, of_label: Target, asked: Learning, time: str | None, key: str | None, rule: Rule | None
-) -> dict[str, Block]:
-    """Return the block of the label's earlier values, if it is read."""
-    if rule is not None:
-        return {EARLIER: LabelsByRule(rule, of_label.empty, asked.time.inclusive)}
+def _from_table(rows: Rows, target: Target, asked: Learning, time: str | None) -> Block | None:
+    """Return the block of a label's earlier values in its table, if it is read."""
     if asked.earlier_labels in (None, DECLINED):
-        return {}
-    if time is None or key is None:
+        return None
+    labels = rows.labels.get(target.name)
+    if time is None or labels is None:
         raise ConfigError(
             "earlier_labels needs the time of each label; name its column in the table of labels: label_time="
         )
     assert asked.earlier_labels is not None
     duration(rows.data.schema, asked.earlier_labels)
-    return {EARLIER: EarlierLabels(key, of_label.empty, asked.earlier_labels, asked.time.inclusive)}
+    return EarlierLabels(labels.key, target.empty, asked.earlier_labels, asked.time.inclusive)

@@ -30,12 +30,13 @@ from eventvec.models.learned import LEARNED, Learned
 from eventvec.options import as_table, gather
 from eventvec.scan.buffers import buffer_pool
 from eventvec.sequences import Array, Sequences
+from eventvec.tables.keys import entity_codes
 from eventvec.tables.label_times import fitted_later
 from eventvec.threads import as_many_threads_as_pay
 from eventvec.training.calibration import temperatures
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.kept_weights import best_epoch, kept_note
-from eventvec.training.label_rows import as_of_static_labels, entities_of_rows
+from eventvec.training.label_rows import as_of_static_labels
 from eventvec.training.optimizer import head_weights, optimizer
 from eventvec.training.settings_tried import best_trial, check_trials
 from eventvec.training.setup import options_of, with_precision
@@ -81,7 +82,8 @@ def train(
     if options.beside and "time" not in x.columns:
         raise DataError("beside needs events with times, and the data have none; leave it out")
     sizes_beside(data.schema, options.beside, options.components)  # refuses a part without its columns before training
-    entity = entities_of_rows(data, x.device)
+    codes = entity_codes(data.keys)
+    entity = None if codes is None else torch.from_numpy(codes).to(x.device)
     training, held_out, notes = split(method, x, options, entity)
     check_trials(declared(method).trials, held_out)
     notes = (*time_notes, *notes, *precision_notes, *order_notes(method, data.schema, x[training]))

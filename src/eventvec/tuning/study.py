@@ -217,7 +217,7 @@ class _Search:
         best = max(finished, key=lambda number: (history[number].score, -number))
         tested = {DEFAULTS: 0} if best == 0 else {BEST: best, DEFAULTS: 0}
         loaded = {name: models.load(self._path(number)) for name, number in tested.items()}
-        vectors = {name: run.embed(self.rows.data).values for name, run in loaded.items()}
+        vectors = {name: run.embed(self.rows.examples.rows).values for name, run in loaded.items()}
         tested_on = self.rows.score(vectors, self.folds, self.seed, test=True)
         evaluation: Evaluation = tested_on.basis
         defaults = self._settings(history[0].places)
@@ -231,7 +231,12 @@ class _Search:
             }
             for number, trial in enumerate(history)
         )  # fmt: skip
-        notes = (*self.rows.notes, *tested_on.notes, SEARCHED, "The interval is about other entities, not other seeds.")
+        notes = (
+            *self.rows.examples.notes,
+            *tested_on.notes,
+            SEARCHED,
+            "The interval is about other entities, not other seeds.",
+        )
         advised, chosen = (changed, best) if is_ahead else ({}, 0)
         on_test = evaluation.deciding[next(iter(tested))].main.estimate
         facts = {**evaluation.facts, "best": on_test, "settings": advised, "run": str(self._path(chosen))}
