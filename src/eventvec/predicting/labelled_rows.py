@@ -36,7 +36,7 @@ from eventvec.predicting.network_family import NetworkLesson
 from eventvec.runs import Run
 from eventvec.runs.label_samples import copied
 from eventvec.tables import attach
-from eventvec.tables.label_times import fitted_later, hides_later, labelled_histories
+from eventvec.tables.label_times import fitted_later, hides_later, labelled_histories, labels_beside
 from eventvec.tables.read_options import DECLINED, LabelTime
 from eventvec.tables.sources import Tabular, columns_of, kept
 from eventvec.tables.times import Duration, duration
@@ -104,15 +104,14 @@ def of_table(events: Dataset | None, read: Callable[..., Dataset], labels: Tabul
             f"the label {shown(label)} is also a column of the events, which are features; rename it in the table of "
             "labels, or leave the column out: categorical=, numeric="
         )
-    further = [asked.weight] if asked.weight else []
-    histories, timed = labelled_histories(data, labels, [label], further, None, asked.time)
+    timed = labels_beside(data, labels, [label], asked.time, weight=asked.weight)
+    histories = labelled_histories(data, timed)
     notes = histories.notes
     is_read_again = events is None and asked.vector is None and timed.time is not None and data.moments is None
     if is_read_again:
-        rows = timed.table.filter(~timed.missing([label])).select(timed.key, timed.time).drop_nulls()
+        rows = timed.table.filter(~timed.missing).select(timed.key, timed.time).drop_nulls()
         histories = read(cutoffs=rows, cutoff_column=timed.time, inclusive=asked.time.inclusive)
-    rows_of = with_moment(_with_static(histories, asked))
-    examples = join_examples(rows_of, timed, label, asked.time, weight=asked.weight, of="rows")
+    examples = join_examples(with_moment(_with_static(histories, asked)), timed, of="rows")
     if not is_read_again:
         runs = asked.vector.info["holdouts"] if asked.vector else ()
         notes += fitted_later(data.schema, runs, examples.times)

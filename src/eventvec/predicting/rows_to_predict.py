@@ -17,7 +17,8 @@ from eventvec.predicting.frames import with_key
 from eventvec.tables import attach_known, read
 from eventvec.tables.cutoffs import as_given, with_absent
 from eventvec.tables.embeddings import row_columns
-from eventvec.tables.label_times import TimedLabels, read_labels, readable, time_columns, times_of_rows
+from eventvec.tables.label_times import TimedLabels, labels_beside, readable, time_columns, times_of_rows
+from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular, events_table, kept, read_table
 from eventvec.tables.times import Instant
 
@@ -66,7 +67,7 @@ def rows_to_predict(predictor: Predictor, events: Any, asked: Asked, reading: Ma
     if asked.static is not None and isinstance(static, StaticValues):
         data = attach_known(data, with_key(asked.static), [each.name for each in static.fields])
     tables = {name: with_key(table) for name, table in (asked.features or {}).items()}
-    return Rows(with_moment(data), _labels(predictor, asked), tables, cutoffs=times)
+    return Rows(with_moment(data), _labels(predictor, data, asked), tables, cutoffs=times)
 
 
 def identifying(rows: Rows) -> dict[str, pa.Array]:
@@ -100,10 +101,10 @@ def _cuts(predictor: Predictor, asked: Asked) -> dict[str, Any]:
     return {"cutoffs": cutoffs, "cutoff_column": column, "inclusive": inclusive or None}
 
 
-def _labels(predictor: Predictor, asked: Asked) -> TimedLabels | None:
+def _labels(predictor: Predictor, data: Dataset, asked: Asked) -> TimedLabels | None:
     """Return the labels that are known, if the predictor reads earlier ones."""
     family = next((each for each in predictor.families.values() if isinstance(each, EarlierLabels)), None)
     if family is None or asked.labels is None:
         return None
     label = family.target.name
-    return read_labels(with_key(asked.labels), predictor.schema, family.key, [label], [], predictor.label_time)
+    return labels_beside(data, with_key(asked.labels), [label], LabelTime(predictor.label_time), key=family.key)
