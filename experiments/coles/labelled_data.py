@@ -10,9 +10,11 @@ import torch
 
 import eventvec as ev
 from eventvec import config, datasets
-from eventvec.examples.joined_labels import join_labels
+from eventvec.examples.labelled import join_examples
 from eventvec.schema import FIRST, UNKNOWN, Numeric
 from eventvec.sequences import Array
+from eventvec.tables.label_times import labels_beside
+from eventvec.tables.read_options import DECLINED, LabelTime
 from eventvec.tables.scales import scaled
 from experiments import data as private
 from experiments.coles.generated import GENERATED
@@ -56,10 +58,11 @@ def load(settings: config.Table, small: bool) -> Labelled:
     labels = labels.drop_nulls(label)
     if "labelled" in settings:
         labels = labels.filter(pl.col("set") == settings["labelled"])
-    joined = join_labels(data.keys, data.schema.key, labels, label, group=group)
+    timed = labels_beside(data, labels, [label], LabelTime(DECLINED), group=group)
+    joined = join_examples(data, timed)
     if small and oracle is None:
         data = data[torch.from_numpy(joined.positions[:SMALL_ENTITIES])]
-        joined = join_labels(data.keys, data.schema.key, labels, label, group=group)
+        joined = join_examples(data, timed)
     values, groups = np.full(len(data), None, dtype=object), np.arange(len(data)).astype(str).astype(object)
     values[joined.positions] = joined.labels
     if joined.groups is not None:

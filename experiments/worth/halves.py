@@ -16,8 +16,10 @@ import polars as pl
 import torch
 
 import eventvec as ev
-from eventvec.examples.joined_labels import join_labels
+from eventvec.examples.labelled import join_examples
 from eventvec.sequences import Array
+from eventvec.tables.label_times import labels_beside
+from eventvec.tables.read_options import DECLINED, LabelTime
 from experiments import data as private
 
 Half = Literal["choose", "judge"]
@@ -67,9 +69,10 @@ def problem(name: str, half: Half, small: bool = False) -> Problem:
     data, labels = load()
     labels = labels.drop_nulls(label)
     data = data[torch.from_numpy(np.flatnonzero(half_of(data) == half))]
+    timed = labels_beside(data, labels, [label], LabelTime(DECLINED))
     if small:
-        data = data[torch.from_numpy(join_labels(data.keys, data.schema.key, labels, label).positions[:40])]
-    joined = join_labels(data.keys, data.schema.key, labels, label)
+        data = data[torch.from_numpy(join_examples(data, timed).positions[:40])]
+    joined = join_examples(data, timed)
     assert isinstance(joined.labels, np.ndarray)
     return Problem(name, data, joined.positions, joined.labels)
 

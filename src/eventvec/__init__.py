@@ -83,8 +83,10 @@ if typing.TYPE_CHECKING:
     from eventvec.tables import write as write
     from eventvec.tables.series_statistics import series_features as series_features
     from eventvec.training import FitOptions as FitOptions
+    from eventvec.training import HeadOptions as HeadOptions
     from eventvec.training import fine_tune as fine_tune
     from eventvec.training import fit as fit
+    from eventvec.training import fit_head as fit_head
     from eventvec.training.records import to_mlflow as to_mlflow
     from eventvec.training.records import to_tensorboard as to_tensorboard
     from eventvec.tuning import tune as tune
@@ -125,7 +127,7 @@ first_use.import_at_first_use(
         "eventvec.statistics": "Estimate",
         "eventvec.tables": "Embeddings Fitting attach read read_embeddings read_series until write",
         "eventvec.tables.series_statistics": "series_features",
-        "eventvec.training": "FitOptions fine_tune fit",
+        "eventvec.training": "FitOptions HeadOptions fine_tune fit fit_head",
         "eventvec.training.records": "to_mlflow to_tensorboard",
         "eventvec.tuning": "tune",
         "eventvec.updating": "Updated forget update",

@@ -17,6 +17,9 @@ import eventvec as ev
 from eventvec.errors import ConfigError
 from eventvec.evaluation import on_labels
 from eventvec.evaluation.suspicion import OPENING
+from eventvec.examples.labelled import join_examples
+from eventvec.tables.label_times import labels_beside
+from eventvec.tables.read_options import LabelTime
 from eventvec.tables.times import duration
 
 N, START, US = 40, datetime(2024, 1, 29, 12), timedelta(microseconds=1)
@@ -128,8 +131,7 @@ def test_features_equal_a_loop_over_what_was_known(
     sets, others = sets_of(monkeypatch, z, None, table.with_columns(weight=1.0), name, earlier_labels=delay, **options)
     assert list(sets) == ["embedding", "earlier_labels"]
     assert all(np.array_equal(plain[1][key], others[key]) for key in ("labels", "groups", "weights", "entities"))
-    joined = ev.examples.joined_labels.join_labels(z.keys, "card", table.with_columns(
-        at=pl.col("at").to_physical()), name, moments=z.moments, time="at")  # fmt: skip
+    joined = join_examples(z, labels_beside(z, table, [name], LabelTime("at")))
     where = set(zip(z.keys.take(joined.positions).to_pylist(), z.moments[joined.positions].tolist(), strict=True))
     expected = by_loops(
         z,
@@ -198,9 +200,7 @@ def test_each_of_several_labels_has_its_own_features_and_a_cut_hides_later_ones(
     table = panel(2).with_columns(late=pl.col("kind") == "a")
     z, _ = embedded(table)
     sets, others = sets_of(monkeypatch, z, None, table, ["yes", "late"], label_time="at", earlier_labels="14d")
-    keys = ev.examples.joined_labels.join_labels(
-        z.keys, "card", table.with_columns(at=pl.col("at").to_physical()), ["yes", "late"], moments=z.moments, time="at"
-    ).positions
+    keys = join_examples(z, labels_beside(z, table, ["yes", "late"], LabelTime("at"))).positions
     where = {(z.keys[row].as_py(), z.moments[row]) for row in keys.tolist()}
 
     def rows(card: int, at: datetime) -> bool:

@@ -30,7 +30,7 @@ from eventvec.options import accepts, gather, those_of
 from eventvec.sequences import Array
 from eventvec.statistics import Estimate
 from eventvec.tables.keys import align
-from eventvec.tables.label_times import fitted_later, labelled_histories
+from eventvec.tables.label_times import fitted_later, labelled_histories, labels_beside
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.sources import Tabular
 
@@ -119,8 +119,8 @@ def influence(
     if labels is None or label is None:
         check_entities(data)
     else:
-        others = [chosen.group] if chosen.group else []
-        data, timed = labelled_histories(data, labels, [label], others, chosen.key, chosen)
+        timed = labels_beside(data, labels, [label], chosen, key=chosen.key, group=chosen.group)
+        data = labelled_histories(data, timed)
     if entity is not None:
         check_entities(data)
     if capabilities(run.encoder).reads_moment:
@@ -132,7 +132,7 @@ def influence(
     if timed is None:
         result, later = _of_vectors(request), tuple[str, ...]()
     else:
-        examples = join_examples(data, timed, str(label), chosen, group=chosen.group)
+        examples = join_examples(data, timed)
         result, later = _of_labels(request, examples), fitted_later(run.schema, run.info["holdouts"], examples.times)
     left_out = f"{int((~usable).sum()):,} entities have no events that the encoder can read and were left out."
     notes = () if usable.all() else (left_out,)

@@ -28,7 +28,7 @@ from eventvec.files import path_only, write_text
 from eventvec.models import Model, load
 from eventvec.models.model_files import read_info
 from eventvec.options import accepts, gather_all
-from eventvec.tables.label_times import doubts, labelled_histories
+from eventvec.tables.label_times import doubts, labelled_histories, labels_beside
 from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular, kept
 from eventvec.training import fit
@@ -122,8 +122,9 @@ def compare(
     bound, in_words = budget(chosen.time_budget, chosen.epochs)
     arms = plan(chosen.methods, ("gru",) if chosen.encoders is None else chosen.encoders)
     labels = kept(labels)
-    labelled, timed = labelled_histories(data, labels, [label], (), None, time)
-    learned = join_examples(labelled, timed, label, time).target()  # what evaluate would refuse later is refused now
+    timed = labels_beside(data, labels, [label], time)
+    labelled = labelled_histories(data, timed)
+    learned = join_examples(labelled, timed).target()  # what evaluate would refuse later is refused now
     choose_models(learned.task, chosen.models)
     choose_protocol(learned, None, None, None, both_sides=False, folds=chosen.folds, seed=chosen.seed, learned_from=())
     described = {"fingerprint": data.fingerprint, "arms": arms, "budget": bound, "seed": chosen.seed}
@@ -194,7 +195,7 @@ def _read(
     """Return a run that exists, and the histories as of the times of the labels."""
     read = run.read(data)
     check_entities(read)
-    return run, labelled_histories(read, labels, [label], (), None, time)[0]
+    return run, labelled_histories(read, labels_beside(read, labels, [label], time))
 
 
 def _embedded(run: Model, data: Dataset) -> tuple[tables.Embeddings, dict[str, Any]]:

@@ -12,11 +12,10 @@ from eventvec.dataset import Dataset, repeated
 from eventvec.errors import DataError, printable, shown
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings
-from eventvec.tables.addresses import public_name
+from eventvec.tables.addresses import IN_MEMORY, public_name
 from eventvec.tables.cutoffs import cut_before, ends
 from eventvec.tables.keys import rows_among
 from eventvec.tables.label_times import NAME_IT, TimedLabels
-from eventvec.tables.sources import Tabular
 
 PLACES = ("EVENTS", "LABELS")
 """The names in a command of tables that have no path."""
@@ -41,11 +40,11 @@ def refuse_later_events(z: Embeddings, limit: Any, when: str, remedy: str, inclu
         )
 
 
-def with_cutoffs(z: Embeddings, labels: TimedLabels, source: Tabular) -> str:
+def with_cutoffs(z: Embeddings, labels: TimedLabels) -> str:
     """Return how to embed histories as of the times of labels, and how to name another time."""
     path = z.origin.get("path")
-    names = [name if isinstance(name, str | os.PathLike) else None for name in (path, source)]
-    events, table = (shlex.quote(public_name(each)) if each else name for each, name in zip(names, PLACES, strict=True))
+    paths = (public_name(path) if isinstance(path, str | os.PathLike) else IN_MEMORY, labels.source)
+    events, table = (shlex.quote(each) if each != IN_MEMORY else name for each, name in zip(paths, PLACES, strict=True))
     command = f"eventvec embed RUN {events} --cutoffs {table} --cutoff-column {shlex.quote(str(labels.time))} -o Z"
     other = f"; if {shown(labels.time)} is another time, {NAME_IT}" if labels.chosen else ""
     return f"embed the histories as of these times: {printable(command)}{other}"

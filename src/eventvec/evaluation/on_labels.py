@@ -111,13 +111,9 @@ def evaluate(
         raise ConfigError(f"the labels must be distinct columns, got {shown(', '.join(names))}")
     if chosen.until is not None:
         z = replace(z, metadata={**z.metadata, "until": chosen.until})
-    others = [name for name in (chosen.group, chosen.weight) if name is not None]
-    labels = kept(labels)
-    timed = labels_beside(z, labels, names, others, chosen.key, chosen)
-    examples = join_examples(
-        z, timed, names if len(names) > 1 else names[0], chosen, group=chosen.group, weight=chosen.weight
-    )
-    _refuse_leaks(examples, chosen.until, with_cutoffs(z, timed, labels))
+    timed = labels_beside(z, kept(labels), names, chosen, key=chosen.key, group=chosen.group, weight=chosen.weight)
+    examples = join_examples(z, timed)
+    _refuse_leaks(examples, chosen.until, with_cutoffs(z, timed))
     return evaluate_examples(examples, data, features, progress, options)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
@@ -14,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from eventvec.answers import Answer
 from eventvec.blocks.rows import Rows
 from eventvec.dataset import Dataset
-from eventvec.errors import CheckpointError, ConfigError, nearest, shown
+from eventvec.errors import CheckpointError, ConfigError, shown
 from eventvec.models import Model, load
 from eventvec.models.heads import Head
-from eventvec.options import above_zero, at_least, check_seed, option_types, refuse_unknown, with_checked_names
+from eventvec.options import option_types, refuse_unknown, with_checked_names
 from eventvec.predicting.fine_tuned import Events
 from eventvec.predicting.predictor_answer import explained
 from eventvec.predicting.rows_to_predict import Asked, identifying, rows_to_predict
@@ -28,16 +27,9 @@ from eventvec.tables.other_data import check_data
 from eventvec.tables.read_options import LabelTime, TableFormat
 from eventvec.tables.sources import Tabular, kept
 from eventvec.tables.times import Duration, Instant
-from eventvec.training.head_training import Effort, learn
-from eventvec.training.label_models import with_heads
-from eventvec.training.labelled_rows import Learned, Learning, of_array, of_table
+from eventvec.training.head_options import MOST_VALUES, HeadOptions
+from eventvec.training.label_models import learn_labels
 from eventvec.training.progress_bars import bar
-
-SEED_BITS = 31
-"""The size of seeds that LightGBM takes."""
-METRICS_OF_NUMBERS = ("r2", "mae")
-MOST_VALUES = 100_000_000
-"""The largest number of rows times features on which boosted trees are trained; about five minutes on two cores."""
 
 
 class EventEstimator(BaseEstimator):  # type: ignore[misc]
@@ -60,13 +52,14 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
         reading: Mapping[str, Any] | None = None,
         vector: Model | None = None,
         network: bool = False,
+        models: Mapping[str, Any] | None = None,
         budget: float | None = None,
         most_values: int = MOST_VALUES,
         random_state: int = 0,
         progress: bool = True,
     ) -> None:
         self.key, self.time, self.categorical, self.numeric = key, time, categorical, numeric
-        self.reading, self.vector, self.network = reading, vector, network
+        self.reading, self.vector, self.network, self.models = reading, vector, network, models
         self.budget, self.most_values = budget, most_values
         self.random_state, self.progress = random_state, progress
 
@@ -107,44 +100,26 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
                 the events or of `static`, or an option is out of range.
             DataError: If the events, labels or features cannot be used, or there is one class only.
         """
-        asked = Learning(
-            label, self._numeric, LabelTime(label_time, inclusive), static, weight, earlier_labels, features or {},
-            self.vector, self.network,
+        options = HeadOptions(
+            weight, earlier_labels, features or {}, self.models or {}, self.network, self.metric, self.most_values,
+            self.budget, self.random_state,
         )  # fmt: skip
-        deadline = self._checked()
-        learned = self._learned(events, labels, asked)
-        with bar("training", self.progress) as tick:
-            metric = "mae" if self.metric == "mae" else None
-            effort = Effort(self.random_state, metric, self.most_values, deadline, tick)
-            blocks, head = learn(learned.lesson, effort)
-        notes = (*learned.notes, *head.notes)
-        head = replace(head, label_time=learned.label_time, inclusive=inclusive, notes=notes)
-        data = learned.lesson.rows.data
-        self._hold(with_heads(data, blocks, {head.target.name: head}, self.random_state, self.vector))
-        return self
-
-    def _checked(self) -> float | None:
-        """Check the options, and return the `time.monotonic` until which training should end, if it has an end."""
-        if self.budget is not None:
-            above_zero("budget", self.budget)
-        at_least("most_values", self.most_values, 1)
-        if self.metric not in METRICS_OF_NUMBERS:
-            raise ConfigError(f"metric {shown(self.metric)} is not known; {nearest(self.metric, METRICS_OF_NUMBERS)}")
-        check_seed("random_state", self.random_state, SEED_BITS)
         if self.vector is not None and not isinstance(self.vector, Model):
             raise ConfigError(f"vector must be a Model, got {type(self.vector).__name__}; load it: ev.load(path)")
-        return None if self.budget is None else time.monotonic() + self.budget
-
-    def _learned(self, events: Dataset | Tabular, labels: Any, asked: Learning) -> Learned:
-        """Return what is learned from."""
         data = events if isinstance(events, Dataset) else None
-        if asked.label is not None:
-            source = events if data is not None else kept(events)  # which may be read twice
-            with bar("reading", self.progress):
-                return of_table(data, lambda **cuts: self._read(source, cuts), labels, asked)
-        if data is None:
+        if label is not None and not isinstance(label, str):
+            raise ConfigError(f"an estimator learns one label, got {shown(label)}; ev.fit takes several")
+        if label is None and data is None:
             raise ConfigError("name the column of the table of labels to predict: fit(events, labels, 'churn')")
-        return of_array(data, labels, asked)
+        source = None if data is not None else kept(events)  # which may be read twice
+        with bar("training", self.progress) as tick:
+            model = learn_labels(
+                data, lambda **cuts: self._read(source, cuts), labels, () if label is None else (label,),
+                LabelTime(label_time, inclusive), options, numeric=self._numeric, static=static, base=self.vector,
+                progress=tick,
+            )  # fmt: skip
+        self._hold(model)
+        return self
 
     def _read(self, events: Any, cuts: Mapping[str, Any]) -> Dataset:
         """Return the events of a table, cut at times if any are given."""
@@ -208,7 +183,7 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
             CheckpointError: If the folder holds files already, or lies in the folder of a model.
         """
         check_is_fitted(self, "model_")
-        given = {name: value for name, value in self.get_params(deep=False).items() if name != "vector"}
+        given = {name: each for name, each in self.get_params(deep=False).items() if name not in ("vector", "models")}
         for name in ("categorical", "numeric"):
             given[name] = None if given[name] is None else [str(each) for each in given[name]]
         given |= {

@@ -14,10 +14,11 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from eventvec.dataset import Dataset
 from eventvec.models import Model
 from eventvec.options import with_checked_names
-from eventvec.predicting.event_estimator import MOST_VALUES, EventEstimator, check_scored, predicted_frame
+from eventvec.predicting.event_estimator import EventEstimator, check_scored, predicted_frame
 from eventvec.predicting.fine_tuned import Events
 from eventvec.tables.sources import Tabular
 from eventvec.tables.times import Instant
+from eventvec.training.head_options import MOST_VALUES
 
 
 class EventClassifier(ClassifierMixin, EventEstimator):  # type: ignore[misc]
@@ -50,6 +51,9 @@ class EventClassifier(ClassifierMixin, EventEstimator):  # type: ignore[misc]
         vector: A trained `Model`, whose vectors are a family of features too.
         network: Whether a network is trained on the label too, a GRU from scratch or the encoder of `vector`; with a
             budget, its trainings share the time that the other models leave.
+        models: Classifiers of your own by name, with the interface of scikit-learn, such as
+            ``{"catboost": CatBoostClassifier()}``. They are trained on the hand-crafted features and on all blocks
+            beside ours, each with half the prior share of boosted trees. `save` keeps those of CatBoost and XGBoost.
         budget: The seconds that reading and training may take; a note names what it leaves out. By default there is no
             bound, because `most_values` bounds the work.
         most_values: The largest number of rows times features on which boosted trees are trained; of more rows, a
@@ -160,6 +164,7 @@ class EventRegressor(RegressorMixin, EventEstimator):  # type: ignore[misc]
         reading: Further options of `ev.read`.
         vector: A trained `Model`.
         network: Whether a network is trained too.
+        models: Regressors of your own by name.
         budget: The seconds that reading and training may take.
         most_values: The largest number of rows times features on which boosted trees are trained.
         metric: `r2`, to predict with small squared errors, or `mae`: then trees that minimise absolute errors are
@@ -195,6 +200,7 @@ class EventRegressor(RegressorMixin, EventEstimator):  # type: ignore[misc]
         reading: Mapping[str, Any] | None = None,
         vector: Model | None = None,
         network: bool = False,
+        models: Mapping[str, Any] | None = None,
         budget: float | None = None,
         most_values: int = MOST_VALUES,
         metric: str = "r2",
@@ -203,7 +209,7 @@ class EventRegressor(RegressorMixin, EventEstimator):  # type: ignore[misc]
     ) -> None:
         super().__init__(
             key, time, categorical=categorical, numeric=numeric, reading=reading, vector=vector, network=network,
-            budget=budget, most_values=most_values, random_state=random_state, progress=progress,
+            models=models, budget=budget, most_values=most_values, random_state=random_state, progress=progress,
         )  # fmt: skip
         self.metric = metric
 

@@ -17,7 +17,8 @@ from eventvec.models import Model
 from eventvec.tables.cutoffs import as_given, with_absent
 from eventvec.tables.embeddings import row_columns
 from eventvec.tables.frames import with_key
-from eventvec.tables.label_times import TimedLabels, read_labels, readable, time_columns, times_of_rows
+from eventvec.tables.label_times import TimedLabels, labels_beside, readable, time_columns, times_of_rows
+from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular, kept, read_table
 from eventvec.tables.times import Instant
 
@@ -52,7 +53,7 @@ def rows_to_predict(model: Model, events: Any, asked: Asked, reading: Mapping[st
     if asked.static is not None and model.static_inputs:
         data = model.with_inputs(data, with_key(asked.static))
     tables = {name: with_key(table) for name, table in (asked.features or {}).items()}
-    return Rows(with_moment(data), _labels(model, asked), tables, cutoffs=times)
+    return Rows(with_moment(data), _labels(model, data, asked), tables, cutoffs=times)
 
 
 def identifying(rows: Rows) -> dict[str, pa.Array]:
@@ -86,11 +87,12 @@ def _cuts(model: Model, asked: Asked) -> dict[str, Any]:
     return {"cutoffs": cutoffs, "cutoff_column": column, "inclusive": any(head.inclusive for head in heads) or None}
 
 
-def _labels(model: Model, asked: Asked) -> dict[str, TimedLabels]:
+def _labels(model: Model, data: Dataset, asked: Asked) -> dict[str, TimedLabels]:
     """Return the labels that are known, of the heads that read earlier ones from a table, by the name of the label."""
     known = dict[str, TimedLabels]()
     for name, head in model.heads.items():
         block = head.blocks.get(EARLIER)
         if isinstance(block, EarlierLabels) and asked.labels is not None:
-            known[name] = read_labels(with_key(asked.labels), model.schema, block.key, [name], [], head.label_time)
+            time = LabelTime(head.label_time)
+            known[name] = labels_beside(data, with_key(asked.labels), [name], time, key=block.key)
     return known

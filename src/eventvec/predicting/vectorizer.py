@@ -27,7 +27,7 @@ from eventvec.searching import Index
 from eventvec.tables import Embeddings, read
 from eventvec.tables.embeddings import vector_names
 from eventvec.tables.frames import Library, frame_of, library_of, with_key
-from eventvec.tables.label_times import labelled_histories
+from eventvec.tables.label_times import labelled_histories, labels_beside
 from eventvec.tables.read_options import Cuts, LabelTime, Storage, TableFormat
 from eventvec.tables.sources import Tabular, kept
 from eventvec.training import FitOptions, fine_tune, fit
@@ -237,7 +237,8 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         check_is_fitted(self, "run_")
         names, held = [label] if isinstance(label, str) else list(label), with_key(kept(labels))
         chosen = gather(options, LabelOptions, EvaluationOptions)
-        data, _ = labelled_histories(self._data(events), held, names, (), chosen.key, chosen)
+        data = self._data(events)
+        data = labelled_histories(data, labels_beside(data, held, names, chosen, key=chosen.key))
         with bar("embedding", self.progress) as tick:
             z = self.run_.embed(data, progress=tick)
         tables = {name: with_key(table) for name, table in (features or {}).items()}

@@ -23,7 +23,7 @@ from eventvec.reporting.overview import data_section, training_section
 from eventvec.searching.vector_index import learned_part
 from eventvec.tables import Embeddings, read, until
 from eventvec.tables.keys import texts
-from eventvec.tables.label_times import labelled_histories
+from eventvec.tables.label_times import labelled_histories, labels_beside
 from eventvec.tables.sources import Tabular, kept
 
 JOINED = ("key", "label_time", "inclusive")
@@ -115,8 +115,8 @@ def report(
     if embeddings is None and run is not None and isinstance(data, Dataset):
         embeddings = scored = run.embed(data)
         if names:
-            others = [name for name in (chosen.group, chosen.weight) if name is not None]
-            histories, _ = labelled_histories(data, labels, names, others, chosen.key, chosen)
+            timed = labels_beside(data, labels, names, chosen, key=chosen.key, group=chosen.group, weight=chosen.weight)
+            histories = labelled_histories(data, timed)
             scored = embeddings if histories is data else run.embed(histories)
     mapped, events = (scored, histories) if scored is not None and repeated(scored.keys) else (embeddings, data)
     for name in names:

@@ -178,9 +178,13 @@ def public_name(source: str | os.PathLike[str]) -> str:
     return os.fspath(source) if address is None else address.name
 
 
+IN_MEMORY = "a table in memory"
+"""The name of a table without a path."""
+
+
 def name_of(source: Tabular) -> str:
     """Return the path of a table or its address without a password, or the text `a table in memory`."""
-    return public_name(source) if isinstance(source, str | os.PathLike) else "a table in memory"
+    return public_name(source) if isinstance(source, str | os.PathLike) else IN_MEMORY
 
 
 def features_name(source: str) -> str:

@@ -46,72 +46,99 @@ class TimedLabels:
     """A table of labels and their times.
 
     Args:
-        key: The column of the key.
         table: The columns that were asked for, with that of the times.
+        names: The labels.
+        key: The column of the key.
+        options: Which events are read for a label.
+        source: The path of the table or its address, in words.
+        group: The column whose values are never split, if it was named.
+        weight: The column of the weights, if it was named.
         time: The column of the times; None if labels have none.
         moments: `(m,)` the time of each row in the unit of `Sequences`, null where it is missing.
         chosen: Whether the column was chosen because it is the only one.
         notes: Sentences about the times, or about why no column was taken as the time.
     """
 
-    key: str
     table: pl.DataFrame
+    names: Sequence[str]
+    key: str
+    options: LabelTime
+    source: str
+    group: str | None
+    weight: str | None
     time: str | None = None
     moments: pl.Series | None = None
     chosen: bool = False
     notes: tuple[str, ...] = ()
 
-    def missing(self, names: Sequence[str]) -> pl.Series:
-        """Return `(m,)` bool, whether a row has none of the labels."""
-        return reduce(and_, (coding.missing_values(self.table[name]) for name in names))
+    @property
+    def missing(self) -> pl.Series:
+        """`(m,)` bool, whether a row has none of the labels."""
+        return reduce(and_, (coding.missing_values(self.table[name]) for name in self.names))
 
 
-def read_labels(
-    labels: Tabular, schema: Schema, key: str, names: Sequence[str], others: Sequence[str], given: str | None
+def labels_beside(
+    rows: Dataset | Embeddings,
+    labels: Tabular,
+    names: Sequence[str],
+    options: LabelTime,
+    *,
+    key: str | None = None,
+    group: str | None = None,
+    weight: str | None = None,
+    columns: Sequence[str] = (),
 ) -> TimedLabels:
     """Return columns of a table of labels, and the times of the labels.
 
+    By default, they are the times at which the rows were cut, if the table has their column.
+
     Args:
+        rows: The rows that have the labels.
         labels: The table.
-        schema: The schema of the events.
-        key: The name of the key in the table.
-        names: The labels.
-        others: Whatever else is read, none of which is a time.
-        given: The column of the times, `DECLINED`, or None to choose it.
+        names: The labels, of which a row has at least one.
+        options: Which events are read for a label.
+        key: The name of the key in the table; by default as in the events or in files.
+        group: A column whose values must not be split between training and test.
+        weight: A column with the weight of each label.
+        columns: Whatever else is read, none of which is a time.
 
     Raises:
         DataError: If a column is absent, or the named one holds no times of the events' kind; if no column of times is
             found, and a key has several rows that are not equal.
         ConfigError: If a label is the key, or several columns may be the times of the labels.
     """
+    others = [*(name for name in (group, weight) if name is not None), *columns]
+    opened, schema, given = readable(labels, [*names, *others]), rows.schema, options.label_time
+    key = key or schema.key_in(opened.types)
     if key in names:
         raise ConfigError(f"the label {shown(key)} is the key; name the column to predict")
+    if given is None and rows.moments is not None:
+        cutoff = str((rows.origin.options if isinstance(rows, Dataset) else rows.origin).get("cutoff_column"))
+        given = cutoff if repeated(rows.keys) or cutoff in opened.types else None
     columns = list(dict.fromkeys([key, *names, *others]))
     if given is None:
-        opened = readable(labels, columns)
         opened.need(columns, "the label table")
-        beside = dict.fromkeys(
-            [*may_hold_times(opened.types, schema, columns), *maybe_times(opened.types, columns, schema)]
-        )
-        table = read_table(opened, [*columns, *beside])
+        beside = [*may_hold_times(opened.types, schema, columns), *maybe_times(opened.types, columns, schema)]
     else:
-        named = [] if given == DECLINED else [str(given)]
-        table = read_table(labels, list(dict.fromkeys([*columns, *named])), "the label table")
+        beside = [] if given == DECLINED else [given]
+    table = read_table(opened, list(dict.fromkeys([*columns, *beside])), "the label table")
     refuse_empty(table)
     time, chosen = choose(time_columns(table.drop(columns), schema), schema, given)
+    result = TimedLabels(table.select(columns), names, key, options, name_of(labels), group, weight)
     if time is None and given is None:
         why = reasons(table.drop(columns), schema, ISO)
         if table[key].drop_nulls().is_duplicated().any():
             refuse_several_rows(_comparable(opened), key, names, why)
         tried = f"No column of the labels was taken as their time: {'; '.join(why)}."
-        return TimedLabels(key, table.select(columns), notes=(tried,) if why else ())
+        return replace(result, notes=(tried,) if why else ())
     if time is None:
-        return TimedLabels(key, table.select(columns))
+        return result
     try:
         moments, notes = moments_of(table[time], schema)
     except DataError as error:
         raise DataError(f"{error}; if it is not the time of the labels, {NAME_IT}" if chosen else str(error)) from error
-    return TimedLabels(key, table.select(*dict.fromkeys([*columns, time])), time, moments, chosen, notes)
+    held = table.select(*dict.fromkeys([*columns, time]))
+    return replace(result, table=held, time=time, moments=moments, chosen=chosen, notes=notes)
 
 
 def refuse_empty(table: pl.DataFrame) -> None:
@@ -213,40 +240,8 @@ def doubts(notes: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(note for note in notes if note == untimed(None) or note.startswith(NO_EVENT)))
 
 
-def labels_beside(
-    rows: Dataset | Embeddings,
-    labels: Tabular,
-    names: Sequence[str],
-    columns: Sequence[str],
-    key: str | None,
-    options: LabelTime,
-) -> TimedLabels:
-    """Return a table of labels with their times: those at which the rows were cut, if the table has their column.
-
-    Args:
-        rows: The rows that have the labels.
-        labels: The table.
-        names: The labels, of which a row has at least one.
-        columns: Further columns to read.
-        key: The name of the key in the table; by default as in the events or in files.
-        options: The column of the times.
-
-    Raises:
-        DataError: As for `read_labels`.
-        ConfigError: As for `read_labels`.
-    """
-    opened, given = readable(labels, [*names, *columns]), options.label_time
-    if given is None and rows.moments is not None:
-        origin = rows.origin.options if isinstance(rows, Dataset) else rows.origin
-        cutoff = str(origin.get("cutoff_column"))
-        given = cutoff if repeated(rows.keys) or cutoff in opened.types else None
-    return read_labels(opened, rows.schema, key or rows.schema.key_in(opened.types), names, columns, given)
-
-
-def labelled_histories(
-    data: Dataset, labels: Tabular, names: Sequence[str], columns: Sequence[str], key: str | None, options: LabelTime
-) -> tuple[Dataset, TimedLabels]:
-    """Return the histories as of the times of labels, and the labels.
+def labelled_histories(data: Dataset, timed: TimedLabels) -> Dataset:
+    """Return the histories as of the times of labels.
 
     There is one row for each labelled entity and each of its times. Where labels have no times, or the data were cut at
     several times of an entity, the rows of the data are returned as they are. Notes and origin of the data say where
@@ -254,17 +249,16 @@ def labelled_histories(
 
     Args:
         data: The events.
-        labels, names, columns, key: As for `labels_beside`.
-        options: Which events are read for a label.
+        timed: The labels, from `labels_beside`.
 
     Raises:
         DataError: If no label has an entity, or the chosen column leaves more than half of the rows without events.
-        ConfigError: If several columns may be the times of the labels.
+        ConfigError: If the data were cut at several times of an entity, and these are not the times of the labels.
     """
-    timed = labels_beside(data, labels, names, columns, key, options)
+    options = timed.options
     if timed.moments is None or timed.time is None:
         is_cut = data.moments is not None or data.origin.until is not None
-        return data if is_cut else replace(data, notes=(*data.notes, *timed.notes)), timed
+        return data if is_cut else replace(data, notes=(*data.notes, *timed.notes))
     if data.moments is not None and repeated(data.keys):
         cutoff = data.origin.options.get("cutoff_column")
         if timed.time != cutoff:
@@ -278,8 +272,8 @@ def labelled_histories(
                 f"inclusive is given, and the histories were cut before their times in {shown(timed.time)}; read the "
                 "events with inclusive=True (--inclusive) too, or without cutoffs= (--cutoffs)"
             )
-        return data, timed
-    missing, of_table = timed.missing(names), timed.table[timed.key]
+        return data
+    missing, of_table = timed.missing, timed.table[timed.key]
     rows = pl.DataFrame({"row": align(data.keys, timed.table, timed.key), "moment": timed.moments}).filter(~missing)
     rows = rows.filter(pl.col("row") >= 0, pl.col("moment").is_not_null()).unique().sort("row", "moment")
     if rows.is_empty():
@@ -288,11 +282,12 @@ def labelled_histories(
             f"among {len(data):,} entities ({key_form(data.keys)}) and a time in {shown(timed.time)}; name the columns "
             "that hold them"
         )
-    cutoffs: dict[str, Any] = {"cutoffs": name_of(labels), "cutoff_column": timed.time}
+    cutoffs: dict[str, Any] = {"cutoffs": timed.source, "cutoff_column": timed.time}
     if options.inclusive or "inclusive" in data.origin.options:
         cutoffs["inclusive"] = options.inclusive
     entities, moments = (rows[name].to_numpy(writable=True) for name in ("row", "moment"))
-    return cut(data, entities, moments, timed, cutoffs), timed
+    result = cut(data, entities, moments, timed.time, cutoffs, chosen=timed.chosen)
+    return replace(result, notes=(*result.notes, *timed.notes))
 
 
 def fitted_later(
@@ -320,19 +315,20 @@ def fitted_later(
     )
 
 
-def cut(data: Dataset, rows: Array, moments: Array, labels: TimedLabels, options: Mapping[str, object]) -> Dataset:
+def cut(
+    data: Dataset, rows: Array, moments: Array, time: str, options: Mapping[str, object], *, chosen: bool
+) -> Dataset:
     """Return rows of the data as of a time each, with a note; refuse a chosen column of times that are too early."""
-    time, inclusive = str(labels.time), bool(options.get("inclusive"))
+    inclusive = bool(options.get("inclusive"))
     result = snapshots(data, rows, moments, inclusive)
     lengths = result.sequences.lengths.cpu().numpy()
-    if labels.chosen and 2 * (empty := int((lengths == 0).sum())) > len(result):
+    if chosen and 2 * (empty := int((lengths == 0).sum())) > len(result):
         raise DataError(
             f"{empty:,} of {len(result):,} labelled rows have no event before the time in {shown(time)}, the only "
             f"column of times among the labels; it may be another time; {NAME_IT}"
         )
     note = read_before(time, inclusive, data.schema, moments, lengths)
-    beyond = after_the_last_event(data, moments, time)
-    notes = (*data.notes, note, *labels.notes, *beyond)
+    notes = (*data.notes, note, *after_the_last_event(data, moments, time))
     return replace(result, notes=notes, origin=data.origin.including(**options))
 
 

@@ -1,40 +1,90 @@
-"""Models with heads: what was learned of labels, put together with the blocks that it reads."""
+"""Models with heads: labels are learned, and put together with the blocks that are read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from eventvec.blocks.rows import Block
 from eventvec.blocks.static_values import STATIC, StaticValues
 from eventvec.dataset import Dataset
+from eventvec.errors import ConfigError
 from eventvec.models import Model
 from eventvec.models.heads import Head
 from eventvec.models.run_start import identity
+from eventvec.tables.read_options import LabelTime
+from eventvec.tables.sources import Tabular
+from eventvec.training.head_options import HeadOptions
+from eventvec.training.head_training import Effort, Progress, learn
+from eventvec.training.labelled_rows import Learned, Learning, of_array, of_table
 
 
-def with_heads(
-    data: Dataset, blocks: Mapping[str, Block], heads: Mapping[str, Head], seed: int, base: Model | None
+def learn_labels(
+    events: Dataset | None,
+    read: Callable[..., Dataset],
+    labels: Any,
+    names: tuple[str, ...],
+    times: LabelTime,
+    options: HeadOptions,
+    *,
+    numeric: bool | None = None,
+    static: Tabular | None = None,
+    base: Model | None = None,
+    progress: Progress | None = None,
 ) -> Model:
-    """Return a new model that has heads, those of another included.
+    """Return a model with a head for each label.
 
     Args:
-        data: The rows of the labels.
-        blocks: The blocks that the heads read.
-        heads: The heads by the name of the label.
-        seed: The seed of everything random.
-        base: A model whose blocks and heads are kept; None for none.
+        events: The events, if they are a data set already.
+        read: Reads the events, see `labelled_rows.of_table`.
+        labels: The table of labels; or without `names`, one label for each row of the data.
+        names: The labels.
+        times: Which events are read for a label.
+        options: How they are learned.
+        numeric: Whether they are numbers; None to infer it.
+        static: A table with the key and columns about the entity.
+        base: A model whose blocks and heads are kept, and whose blocks are read.
+        progress: Called with the number of trainings that are done, of all, and the name of the next.
     """
+    deadline = None if options.time_budget is None else time.monotonic() + options.time_budget
+    asked = Learning(
+        names, numeric, times, static, options.weight, options.earlier_labels, options.features, base, options.network
+    )
+    if events is not None and not names:
+        learned = of_array(events, labels, asked)
+    else:
+        learned = of_table(events, read, labels, asked)
+    for lesson in learned.lessons:
+        if base is not None and lesson.target.name in base.heads:
+            raise ConfigError(f"the model {base.id} has a head for {lesson.target.name!r} already")
+    metric = "mae" if options.metric == "mae" else None
+    effort = Effort(options.seed, metric, options.most_values, options.models, deadline, progress)
+    blocks, heads = learn(learned.rows, learned.blocks, learned.lessons, effort)
+    return _with_heads(learned, blocks, heads, times, options.seed, base)
+
+
+def _with_heads(
+    learned: Learned, blocks: Mapping[str, Block], heads: list[Head], times: LabelTime, seed: int, base: Model | None
+) -> Model:
+    """Return a new model that has heads, those of another included."""
+    data = learned.rows.data
     every = {**(base.blocks if base else {}), **blocks}
     static = every.get(STATIC)
     fields = {each.name: each for each in (base.schema.static if base else ())}
     fields |= {each.name: each for each in static.fields} if isinstance(static, StaticValues) else {}
     info = {**identity(data, seed, every), "finished": True}
     if base is not None:
-        trained = {
-            name: value for name, value in base.info.items() if name not in info or name in ("labels", "holdouts")
-        }
-        info |= {**trained, "from": base.id}
+        info = {**base.info, **info, "labels": base.info["labels"], "holdouts": base.info["holdouts"], "from": base.id}
+    named = {
+        head.target.name: replace(
+            head,
+            label_time=learned.label_time,
+            inclusive=times.inclusive,
+            notes=(*learned.notes, *head.notes),
+        )
+        for head in heads
+    }
     schema = replace(data.schema, static=tuple(fields.values()))
-    every_head = {**(base.heads if base else {}), **heads}
-    return Model(schema, every, info, base.vector if base else (), every_head)
+    return Model(schema, every, info, base.vector if base else (), {**(base.heads if base else {}), **named})

@@ -16,7 +16,7 @@ from eventvec.methods.declarations import Declared
 from eventvec.methods.label_losses import has_label
 from eventvec.tables import attach
 from eventvec.tables.addresses import name_of
-from eventvec.tables.label_times import NAME_IT, TimedLabels, choose, cut, labelled_histories, untimed
+from eventvec.tables.label_times import NAME_IT, choose, cut, labelled_histories, labels_beside, untimed
 from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular
 
@@ -51,7 +51,7 @@ def as_of_static_labels(data: Dataset, method: Declared) -> tuple[Dataset, tuple
         )
     options = {"inclusive": True} if method.inclusive else {}
     ends = moments.to_numpy(writable=True)
-    result = cut(data, rows, ends, TimedLabels(data.schema.key, times, time, moments, chosen), options)
+    result = cut(data, rows, ends, time, options, chosen=chosen)
     if data.moments is not None:
         result = replace(result, moments=np.minimum(ends, data.moments[rows]))
     without = len(data) - len(rows)
@@ -91,8 +91,9 @@ def with_labels(
         options: Which events are read for a label.
     """
     columns = list(dict.fromkeys([*names, *(name for name in further if name not in data.sequences.static)]))
-    data, timed = labelled_histories(data, labels, names, columns[len(names) :], None, options)
-    table, missing = timed.table, timed.missing(names)
+    timed = labels_beside(data, labels, names, options, columns=columns[len(names) :])
+    data = labelled_histories(data, timed)
+    table, missing = timed.table, timed.missing
     if timed.time is not None and missing.any():  # a row at a time of its own is no row of the data
         table = table.filter(~missing)
         data = replace(data, notes=(*data.notes, f"{missing.sum():,} rows of the label table have no label."))

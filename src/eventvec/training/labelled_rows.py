@@ -113,13 +113,13 @@ def of_table(events: Dataset | None, read: Callable[..., Dataset], labels: Tabul
     if not is_read_again:
         runs = asked.base.info["holdouts"] if asked.base else ()
         notes += fitted_later(data.schema, runs, examples.times)
-    own, about_rules = dict[str, Block | None](), list[str]()
+    own, about_rules = dict[str, Block](), list[str]()
     values = examples.labels if isinstance(examples.labels, dict) else {examples.name: examples.labels}
     if asked.earlier_labels is None:
         for name, each in values.items():
             rule, about = rule_by_default(labels, histories.schema, name, each, timed)
-            target = None if rule is None else _target(examples, name, each, asked)
-            own[name] = None if target is None else LabelsByRule(rule, target.empty, asked.time.inclusive)
+            if rule is not None:
+                own[name] = LabelsByRule(rule, _target(examples, name, each, asked).empty, asked.time.inclusive)
             about_rules += about
     notes = tuple(dict.fromkeys([*notes, *examples.notes, *about_rules]))
     return _learned(replace(examples, notes=notes), values, asked, own)
@@ -160,7 +160,7 @@ def _target(examples: Examples[Dataset], name: str, values: Array, asked: Learni
 
 
 def _learned(
-    examples: Examples[Dataset], values: Mapping[str, Array], asked: Learning, own: Mapping[str, Block | None]
+    examples: Examples[Dataset], values: Mapping[str, Array], asked: Learning, own: Mapping[str, Block]
 ) -> Learned:
     """Return what heads learn from examples, each from those that have its label."""
     weights = None if examples.weights is None else positive(examples.weights)

@@ -16,7 +16,7 @@ from eventvec.evaluation.protocols import choose_protocol
 from eventvec.examples.labelled import Examples, join_examples
 from eventvec.sequences import Array
 from eventvec.tables.keys import holdout_mask
-from eventvec.tables.label_times import labelled_histories
+from eventvec.tables.label_times import labelled_histories, labels_beside
 from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular
 
@@ -76,8 +76,8 @@ def labelled_rows(
     data: Dataset, labels: Tabular, label: str, time: LabelTime, holdout: float, folds: int, seed: int
 ) -> LabelledRows:
     """Return the rows with a label; refuse what `score` would refuse after hours."""
-    histories, timed = labelled_histories(data, labels, [label], (), None, time)
-    examples = join_examples(histories, timed, label, time)
+    timed = labels_beside(data, labels, [label], time)
+    examples = join_examples(labelled_histories(data, timed), timed)
     is_test = holdout_mask(examples.rows.keys, holdout, seed)
     searched = examples[~is_test]
     task = searched.target().task

@@ -1,20 +1,97 @@
-"""The join of labels: against a loop, keys of every type, counts, notes that print no key, and refusals."""
+"""Examples: against loops over the table of labels, keys of every type, counts, notes that print no key, refusals."""
 
 from __future__ import annotations
 
 import uuid
 from datetime import date
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
 
-from eventvec.errors import DataError
-from eventvec.examples.joined_labels import join_labels
+import eventvec as ev
+from eventvec.errors import ConfigError, DataError
+from eventvec.examples.labelled import Examples, join_examples
 from eventvec.learners import inputs
 from eventvec.learners.folds import group_codes
 from eventvec.learners.task import target
+from eventvec.tables import Embeddings
+from eventvec.tables.label_times import labelled_histories, labels_beside
+from eventvec.tables.read_options import LabelTime
+from eventvec.tables.times import DAY
+
+SCHEMA = ev.read(pl.DataFrame({"id": [1], "day": [date(2020, 1, 1)]}), key="id", time="day", numeric=[]).schema
+
+
+def join(
+    keys: pa.Array, table: Any, label: str, *, key: str = "id", group: str | None = None, time: str = "none"
+) -> Examples[Embeddings]:
+    """Return embeddings with these keys, joined to a table of labels."""
+    n = len(keys)
+    z = Embeddings(keys, np.zeros((n, 1), np.float32), np.ones(n, np.int64), np.zeros(n, np.int64), SCHEMA, {})
+    return join_examples(z, labels_beside(z, table, [label], LabelTime(time), key=key, group=group))
+
+
+def events_and_labels(seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return events, and labels at several times of an entity, some missing, repeated, or in disagreement."""
+    rng = np.random.default_rng(seed)
+    events = pl.DataFrame({"id": rng.integers(0, 12, 200), "t": rng.integers(0, 50, 200), "v": rng.random(200)})
+    table = pl.DataFrame({
+        "id": rng.integers(0, 15, 60), "t": rng.integers(5, 40, 60), "y": rng.choice(["a", "b", None], 60).tolist(),
+        "ward": rng.choice(["north", "south"], 60), "w": rng.integers(1, 3, 60).astype(float),
+    })  # fmt: skip
+    return events, pl.concat([table, table[:10]])
+
+
+def slow_examples(events: pl.DataFrame, table: pl.DataFrame, inclusive: bool) -> list[tuple]:
+    """Return key, time, times of the events that are read, label, ward and weight of each example, row by row."""
+    examples = []
+    for key, time in sorted({(key, time) for key, time, y, *_ in table.rows() if y is not None}):
+        rows = {row[2:] for row in table.rows() if row[:2] == (key, time) and row[2] is not None}
+        if len(rows) > 1 or key not in events["id"]:
+            continue
+        read = [t for other, t, _ in events.rows() if other == key and (t < time or (inclusive and t == time))]
+        examples.append((key, time, tuple(sorted(read)), *rows.pop()))
+    return examples
+
+
+@pytest.mark.parametrize("inclusive", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_examples_are_the_rows_of_the_table_with_the_events_before_their_times(seed: int, inclusive: bool) -> None:
+    events, table = events_and_labels(seed)
+    data = ev.read(events, key="id", time="t", numeric=["v"])
+    timed = labels_beside(data, table, ["y"], LabelTime("t", inclusive), group="ward", weight="w")
+    histories = labelled_histories(data, timed)
+    expected = slow_examples(events, table, inclusive)
+    assert len(expected) > 20
+    encoder = ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=2)
+    for rows in (histories, ev.embed(encoder, histories)):
+        examples = join_examples(rows, timed)
+        codes = {key: code for code, key in enumerate(dict.fromkeys(row[0] for row in expected))}
+        keys = examples.rows.keys.to_pylist()
+        assert list(zip(keys, examples.times, strict=True)) == [row[:2] for row in expected]
+        assert [examples.labels.tolist(), examples.groups.tolist(), examples.weights.tolist()] == [
+            [row[place] for row in expected] for place in (3, 4, 5)
+        ]
+        assert examples.entities.tolist() == [codes[row[0]] for row in expected]
+        assert examples.target().classes == ("a", "b")
+        part = examples[np.flatnonzero(examples.times < 20)]
+        assert list(zip(part.rows.keys.to_pylist(), part.times, part.labels, strict=True)) == [
+            (*row[:2], row[3]) for row in expected if row[1] < 20
+        ]
+    x = join_examples(histories, timed).rows.sequences
+    read = [tuple(x[[row]].values("time").tolist()) for row in range(len(x))]
+    assert read == [row[2] for row in expected]
+    assert join_examples(ev.embed(encoder, histories), timed).rows.events.tolist() == [len(row[2]) for row in expected]
+
+
+def test_several_rows_of_an_entity_need_the_times_of_their_labels() -> None:
+    events, table = events_and_labels(0)
+    data = ev.read(events, key="id", time="t", numeric=["v"], cutoffs=table[["id", "t"]].unique(), cutoff_column="t")
+    with pytest.raises(ConfigError, match="entities have several rows, each with its time, and labels need a time too"):
+        join_examples(data, labels_beside(data, table, ["y"], LabelTime("none")), of="rows")
 
 
 def slow_join(keys: list, table: list[tuple]) -> dict[int, object]:
@@ -35,7 +112,7 @@ def test_join_equals_a_loop(seed):
         (int(k), [None, "a", "b"][int(c)]) for k, c in zip(rng.integers(0, 40, 50), rng.integers(0, 3, 50), strict=True)
     ]
     frame = pl.DataFrame(table, schema={"id": pl.Int64, "y": pl.String}, orient="row")
-    joined = join_labels(pa.array(keys, pa.int32()), "id", frame, "y")
+    joined = join(pa.array(keys, pa.int32()), frame, "y")
     assert dict(zip(joined.positions.tolist(), joined.labels.tolist(), strict=True)) == slow_join(keys.tolist(), table)
     labelled = [row for row in table if row[1] is not None]
     matched = [row for row in labelled if row[0] in keys]
@@ -50,7 +127,7 @@ def test_join_equals_a_loop(seed):
         "labels have no embedding and were left out.": len({key for key, _ in labelled if key not in keys}),
         "of 20 embeddings have no label, or several that disagree, and were left out.": 20 - len(joined.positions),
     }
-    assert joined.notes == tuple(f"{count} {text}" for text, count in counts.items() if count)
+    assert joined.notes[:-1] == tuple(f"{count} {text}" for text, count in counts.items() if count)
 
 
 UUIDS = [uuid.UUID(int=i * 10**30) for i in range(1, 4)]
@@ -75,10 +152,10 @@ SAME = [
 
 @pytest.mark.parametrize(("keys", "column"), SAME, ids=lambda x: str(getattr(x, "dtype", getattr(x, "type", ""))))
 def test_keys_are_compared_by_value_in_any_type(keys, column):
-    joined = join_labels(keys, "who", pl.DataFrame({"who": column, "y": [30, 10, 90]}), "y")
+    joined = join(keys, pl.DataFrame({"who": column, "y": [30, 10, 90]}), "y", key="who")
     assert joined.positions.tolist() == [0, 2]
     assert joined.labels.tolist() == [10, 30]
-    assert joined.notes[1:] == (
+    assert joined.notes[1:-1] == (
         "1 labels have no embedding and were left out.",
         "1 of 3 embeddings have no label, or several that disagree, and were left out.",
     )
@@ -93,12 +170,11 @@ def test_group_and_time_come_along_and_must_agree():
             "at": [date(2020, 1, d) for d in (1, 1, 2, 2, 3, 4)],
         }
     )
-    joined = join_labels(pa.array([4, 3, 2, 1]), "id", table, "y", group="ward", time="at")
+    joined = join(pa.array([4, 3, 2, 1]), table, "y", group="ward", time="at")
     assert joined.positions.tolist() == [0, 3]
     assert joined.labels.tolist() == [4.5, 1.5]
     assert joined.groups.tolist() == ["b", "a"]
-    assert joined.times.to_list() == [date(2020, 1, 4), date(2020, 1, 1)]
-    assert joined.times.dtype == pl.Date
+    assert np.diff(joined.times).tolist() == [-3 * DAY]
     assert joined.notes[1:4] == (
         "1 rows of the label table have no label.",
         "1 rows of the label table repeat another one and were merged with it.",
@@ -108,8 +184,8 @@ def test_group_and_time_come_along_and_must_agree():
 
 def test_notes_count_and_print_no_key():
     table = pl.DataFrame({"id": ["secret1", "secret1", "secret2", "secret2", "secret9"], "y": [1, 1, 0, 1, 0]})
-    joined = join_labels(pa.array(["secret1", "secret2", "secret3"]), "id", table, "y")
-    assert joined.notes == (
+    joined = join(pa.array(["secret1", "secret2", "secret3"]), table, "y")
+    assert joined.notes[:-1] == (
         "1 embeddings have a label.",
         "1 rows of the label table repeat another one and were merged with it.",
         "1 keys of the label table have rows that disagree and were left out.",
@@ -120,8 +196,8 @@ def test_notes_count_and_print_no_key():
 
 
 def test_label_rows_without_a_key_are_counted():
-    joined = join_labels(pa.array([1, 2]), "id", pl.DataFrame({"id": [1, None, 2, None], "y": [0, 1, 1, None]}), "y")
-    assert joined.notes == (
+    joined = join(pa.array([1, 2]), pl.DataFrame({"id": [1, None, 2, None], "y": [0, 1, 1, None]}), "y")
+    assert joined.notes[:-1] == (
         "2 embeddings have a label.",
         "1 rows of the label table have no label.",
         "1 rows of the label table have no key and were left out.",
@@ -132,7 +208,7 @@ def test_label_rows_without_a_key_are_counted():
 def test_labels_of_every_type_are_accepted(dtype):
     values = ["no", "yes"] if dtype == pl.Categorical else [0, 1]
     table = pl.DataFrame({"id": range(20), "y": pl.Series(values * 10).cast(dtype)})
-    assert target(join_labels(pa.array(range(20)), "id", table, "y").labels).task == "binary"
+    assert target(join(pa.array(range(20)), table, "y").labels).task == "binary"
 
 
 @pytest.mark.parametrize(
@@ -146,14 +222,14 @@ def test_labels_of_every_type_are_accepted(dtype):
 )
 def test_join_is_refused(keys, table, label, message):
     with pytest.raises(DataError, match=message) as caught:
-        join_labels(keys, "id", pl.DataFrame(table), label)
+        join(keys, pl.DataFrame(table), label)
     assert "77" not in str(caught.value)
     assert "88" not in str(caught.value)
 
 
 def test_labels_and_groups_that_end_in_nul_stay_different():
     table = pl.DataFrame({"id": range(4), "y": ["a", "a\0", "a", "a\0"], "ward": ["b\0", "b", "b\0\0", "b"]})
-    joined = join_labels(pa.array(range(4)), "id", table, "y", group="ward")
+    joined = join(pa.array(range(4)), table, "y", group="ward")
     labelled = target(joined.labels)
     assert (labelled.classes, labelled.y.tolist()) == (("a", "a\0"), [0, 1, 0, 1])
     assert target(["a", "a\0", "b"]).classes == ("a", "a\0", "b")
@@ -177,7 +253,7 @@ def test_labels_that_mix_types_are_refused(labels):
 
 def test_nested_groups_are_refused():
     table = pl.DataFrame({"id": [1, 2], "y": [0, 1], "ward": [[1], [2]]})
-    joined = join_labels(pa.array([1, 2]), "id", table, "y", group="ward")
+    joined = join(pa.array([1, 2]), table, "y", group="ward")
     with pytest.raises(DataError, match="groups mix types or are nested; accepted: all text"):
         group_codes(joined.groups)
 
@@ -185,14 +261,14 @@ def test_nested_groups_are_refused():
 def test_a_long_or_hostile_name_is_shortened_and_escaped():
     table = pl.DataFrame({"id": [1], "y\x1b[31m": [1], "z" * 500: [1]})
     with pytest.raises(DataError) as caught:
-        join_labels(pa.array([1]), "id", table, "x")
+        join(pa.array([1]), table, "x")
     assert str(caught.value) == (f"the label table has no column 'x'; accepted: id, y\\x1b[31m, {'z' * 40}…")
 
 
 @pytest.mark.parametrize("convert", [pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
 def test_the_table_of_labels_may_come_from_another_library(convert):
     table = pl.DataFrame({"card": [7, 5, 9], "again": [True, False, True]})
-    joined = join_labels(pa.array([5, 6, 7]), "card", convert(table), "again")
+    joined = join(pa.array([5, 6, 7]), convert(table), "again", key="card")
     assert (joined.positions.tolist(), joined.labels.tolist()) == ([0, 2], [False, True])
 
 
@@ -209,4 +285,4 @@ def test_masked_values_beside_labels_are_refused() -> None:
 def test_labels_that_are_all_missing_are_named(kind: type[pl.DataType]) -> None:
     table = pl.DataFrame({"card": [5, 6], "churn": pl.Series([None, None], dtype=kind)})
     with pytest.raises(DataError, match=r"no row of 2 has a label \('churn'\); two distinct values"):
-        join_labels(pa.array([5, 6]), "card", table, "churn")
+        join(pa.array([5, 6]), table, "churn", key="card")
