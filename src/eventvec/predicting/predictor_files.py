@@ -1,8 +1,8 @@
 """The folder of a predictor: plain files that appear together or not at all, with mode 0600. Nothing is pickled.
 
-Boosted trees are in LightGBM's own text format, arrays in one safetensors file, the rest is JSON. `run.json` has the
-digest of each file, which is compared before anything is read, so a damaged file reaches no parser. A run whose
-vectors are read, and the run of a network, lie as run folders inside.
+Arrays, also those of boosted trees, are in one safetensors file, the rest is JSON. `run.json` has the digest of each
+file, which is compared before anything is read, so a damaged file reaches no parser. A run whose vectors are read, and
+the run of a network, lie as run folders inside.
 """
 
 from __future__ import annotations
@@ -31,28 +31,33 @@ from eventvec.blocks.families import (
     tensors_of,
 )
 from eventvec.blocks.labels_by_rule import LabelsByRule
-from eventvec.errors import CheckpointError, ConfigError, misfit, need
+from eventvec.errors import CheckpointError, ConfigError, misfit
 from eventvec.files import draft_of, path_only, run_above, write_text
 from eventvec.labels.horizons import Rule
 from eventvec.labels.rules import options_of, rule_table
 from eventvec.learners.fitted import Fitted, Given, Linear, Trees
 from eventvec.learners.held_out_scores import HeldOutScores
+from eventvec.learners.inputs import LARGEST
 from eventvec.learners.prepared import FARTHEST, GIVEN, LINEAR
 from eventvec.learners.stacking import Cell, Stacked
 from eventvec.learners.task import Target
+from eventvec.learners.tree_arrays import TYPES, arrays_of, booster_of
 from eventvec.predicting.event_predictor import Predictor
 from eventvec.predicting.network_family import Network
 from eventvec.runs import load
 from eventvec.runs.building import refusing_damage
 from eventvec.runs.run_files import Facts, read_tensors, write_tensors
 from eventvec.schema import Schema
+from eventvec.sequences import Array
 from eventvec.statistics import Estimate
 from eventvec.tables import check_place
 
 FORMAT, KIND = 1, "predictor"
 INFO, SCHEMA, ARRAYS = "run.json", "schema.json", "arrays.safetensors"
 PARTS, COLUMNS = ("mean", "scale", "weights", "offset"), "columns"
-"""The arrays of a linear model, and the array of boosted trees."""
+"""The arrays of a linear model, and the columns that boosted trees read, beside the arrays of the trees."""
+HEAVIEST = 1e6
+"""The largest weight of a model; numbers of a linear model and offsets are within so many times `LARGEST`."""
 FACTS = ("id", "seed", "fingerprint", "versions", "rows", "entities", "data")
 """What `run.json` says of a predictor as of a run."""
 
@@ -62,7 +67,7 @@ class _Model(BaseModel, extra="forbid"):
 
     features: str
     head: str
-    weight: float = Field(allow_inf_nan=False)
+    weight: float = Field(gt=0, le=HEAVIEST)
 
 
 class _Caller(BaseModel, extra="forbid"):
@@ -93,6 +98,9 @@ class _ByRule(BaseModel, extra="forbid"):
     rule: dict[str, Any]
 
 
+_Number = Annotated[float, Field(ge=-HEAVIEST * LARGEST, le=HEAVIEST * LARGEST)]
+
+
 class _Info(BaseModel, extra="forbid"):
     """The content of the `run.json` of a predictor."""
 
@@ -115,7 +123,7 @@ class _Info(BaseModel, extra="forbid"):
     earlier: _ByDelay | _ByRule | None
     sets: dict[str, list[str]]
     models: list[_Model]
-    offset: Annotated[float, Field(allow_inf_nan=False)] | list[Annotated[float, Field(allow_inf_nan=False)]]
+    offset: _Number | list[_Number]
     metric: Literal["mae"] | None
     scores: _Scores | None
     gains: dict[str, float]
@@ -163,15 +171,11 @@ def _write(predictor: Predictor, given: Mapping[str, Any], folder: Path) -> None
     if isinstance(network := predictor.families.get(NETWORK), Network):
         network.run.save(folder / NETWORK)
     write_text(folder / SCHEMA, predictor.schema.to_json())
-    arrays, names = dict(tensors_of(predictor.families)), [SCHEMA, ARRAYS]
+    arrays = dict(tensors_of(predictor.families))
     for place, model in enumerate(predictor.stack.models.values()):
-        if isinstance(model, Trees):
-            names.append(_trees(place))
-            write_text(folder / names[-1], model.booster.model_to_string())
-            arrays[f"model.{place}.{COLUMNS}"] = torch.from_numpy(np.array(model.columns))
-        elif isinstance(model, Linear):
-            arrays |= {f"model.{place}.{part}": torch.from_numpy(np.array(getattr(model, part))) for part in PARTS}
+        arrays |= {f"model.{place}.{name}": torch.from_numpy(np.array(each)) for name, each in _arrays(model).items()}
     write_tensors(folder / ARRAYS, arrays, {"kind": KIND})  # a file without a header could not be read
+    names = [SCHEMA, ARRAYS]
     names += [f"{part}/{file.name}" for part in (NETWORK, VECTOR) for file in sorted((folder / part).glob("*"))]
     digests = {name: _digest(folder / name) for name in names}
     write_text(folder / INFO, json.dumps({**_described(predictor), "given": dict(given), "files": digests}, indent=1))
@@ -235,10 +239,14 @@ def load_predictor(path: str) -> tuple[Predictor, dict[str, Any]]:
                 families[name] = _family(name, info, schema, target, arrays)
         sets = {name: tuple(parts) for name, parts in info.sets.items()}
         models = {
-            (each.features, each.head): _model(folder, place, each.head, info, arrays)
-            for place, each in enumerate(info.models)
+            (each.features, each.head): _model(place, each.head, info, arrays) for place, each in enumerate(info.models)
         }
         _check(info, sets, families, models)
+        unlisted = {name.split(".")[1] for name in arrays if name.startswith("model.")} - set(
+            map(str, range(len(models)))
+        )
+        if unlisted or len(models) < len(info.models) or not (models or info.task == "numeric"):
+            raise ValueError(f"{INFO}: models are missing or listed twice")
     weights = {(each.features, each.head): each.weight for each in info.models}
     offset = info.offset if isinstance(info.offset, float) else np.asarray(info.offset)
     stack = Stacked(info.task, models, weights, offset)
@@ -298,22 +306,31 @@ def _rule(table: Mapping[str, Any], schema: Schema) -> Rule:
         raise ValueError(f"{INFO}: {error}") from error
 
 
-def _model(folder: Path, place: int, head: str, info: _Info, arrays: Mapping[str, torch.Tensor]) -> Fitted:
+def _arrays(model: Fitted) -> Mapping[str, Array]:
+    """Return the arrays of a trained model by name."""
+    if isinstance(model, Trees):
+        return {**arrays_of(model.booster), COLUMNS: np.asarray(model.columns)}
+    return {part: getattr(model, part) for part in PARTS} if isinstance(model, Linear) else {}
+
+
+def _model(place: int, head: str, info: _Info, arrays: Mapping[str, torch.Tensor]) -> Fitted:
     """Return a trained model."""
+    prefix, names = f"model.{place}.", {GIVEN: (), LINEAR: PARTS}.get(head, (*TYPES, COLUMNS))
+    of_model = {name.removeprefix(prefix): each.numpy() for name, each in arrays.items() if name.startswith(prefix)}
+    if differences := sorted(of_model.keys() ^ set(names)):
+        raise ValueError(f"{ARRAYS} lacks, or has too much: {', '.join(prefix + name for name in differences)}")
     if head == GIVEN:
         return Given(info.task)
     if head == LINEAR:
-        mean, scale, weights, offset = (arrays[f"model.{place}.{part}"].numpy() for part in PARTS)
+        mean, scale, weights, offset = (of_model[part] for part in PARTS)
         return Linear(info.task, mean, scale, weights, offset, FARTHEST)
-    name = _trees(place)
-    if name not in info.files:
-        raise ValueError(f"{INFO} lists no {name}")
-    package = need("lightgbm", "eval")
+    columns = of_model.pop(COLUMNS)
+    if columns.dtype != np.int64 or columns.ndim != 1 or (columns < 0).any() or (columns[1:] <= columns[:-1]).any():
+        raise ValueError(f"{ARRAYS}: the columns of boosted trees must be ascending indices")
     try:
-        booster = package.Booster(model_str=(folder / name).read_text(encoding="utf-8"))
-        return Trees(booster, 1, arrays[f"model.{place}.{COLUMNS}"].numpy())
-    except package.basic.LightGBMError as error:
-        raise ValueError(f"{name}: {error}") from error
+        return Trees(booster_of(of_model, info.task, len(info.classes), len(columns)), 1, columns)
+    except ValueError as error:
+        raise ValueError(f"{ARRAYS}: {error}") from error
 
 
 def _check(
@@ -328,19 +345,18 @@ def _check(
             raise ValueError(f"{INFO}: the set {name!r} names a family that is not listed")
         if isinstance(model, Given) and sets[name] != (NETWORK,):
             raise ValueError(f"{INFO}: the set {name!r} holds no predictions")
-        if isinstance(model, Trees) and model.booster.num_model_per_iteration() != outputs:
-            raise ValueError("boosted trees have another number of classes")
-        if isinstance(model, Trees) and model.booster.num_feature() != np.size(np.asarray(model.columns)):
-            raise ValueError(f"{ARRAYS}: boosted trees have another number of columns")
         if isinstance(model, Linear) and (
             model.weights.shape != (len(model.mean), outputs) or len(model.scale) != len(model.mean)
             or model.offset.shape != (outputs,)
         ):  # fmt: skip
             raise ValueError(f"{ARRAYS}: the arrays of a linear model do not fit")
-
-
-def _trees(place: int) -> str:
-    return f"trees-{place}.txt"
+        if isinstance(model, Linear) and not (
+            all((np.abs(getattr(model, part)) <= HEAVIEST * LARGEST).all() for part in PARTS)
+            and (model.scale > 0).all()
+        ):
+            raise ValueError(
+                f"{ARRAYS}: the arrays of a linear model have NaN, numbers that are too large, or a scale of 0"
+            )
 
 
 def _digest(path: Path) -> str:
