@@ -1,10 +1,12 @@
 """Folders of predictors that were damaged or tampered with: equal predictions, or one sentence.
 
-Nothing holds a digest of `model.json`, so only with `--strict` are its values changed.
+Nothing holds a digest of `model.json`, so only with `--strict` are its values changed. Where boosted trees are changed
+together with their digest, other predictions are accepted if they are probabilities.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -20,8 +22,10 @@ import tampering
 import workplace
 from draws import chance
 from outcomes import require, way
+from safetensors.torch import load_file, save_file
 
 import eventvec as ev
+from eventvec.learners.tree_arrays import TYPES
 
 EVENTS = "events.parquet"
 MODELS = ("features", "vector")
@@ -32,6 +36,10 @@ def play(rng: Random, folder: Path) -> str:
     place, model = folder / "work", rng.choice(MODELS)
     shutil.copytree(_made()[0], place)
     os.chdir(place)
+    if chance(rng, 0.3):
+        described = _tamper_with_trees(rng, place / model)
+        with way(f"trees of {model}"):
+            return tampering.used(lambda: _use(model, exact=False), described, folder, [])
     described = _tamper(rng, place / model)
     while chance(rng, 0.15):
         described += ", " + _tamper(rng, place / model)
@@ -63,15 +71,33 @@ def _predicted(model: ev.EventClassifier, events: Path | str) -> np.ndarray[Any,
     return np.asarray(model.predict_proba(pl.read_parquet(events))["true"].to_numpy())
 
 
-def _use(name: str) -> None:
-    """Load a predictor, describe it as a program would, and predict."""
+def _use(name: str, exact: bool = True) -> None:
+    """Load a predictor, describe it as a program would, and predict, exactly as before or just probabilities."""
     model = ev.EventClassifier.load(name)
     _ = repr(model), str(model), model.notes_, model.explain().to_dict()
     probabilities, expected = _predicted(model, EVENTS), _made()[1][name]
     require(probabilities.shape == expected.shape, "accepted, and predictions are missing")
     require(bool(((probabilities >= 0) & (probabilities <= 1)).all()), "accepted, and probabilities are none")
     distance = float(np.abs(probabilities - expected).max())
-    require(distance <= 1e-6, "accepted, and the predictions are others", distance)
+    require(not exact or distance <= 1e-6, "accepted, and the predictions are others", distance)
+
+
+def _tamper_with_trees(rng: Random, path: Path) -> str:
+    """Change numbers of the arrays of boosted trees, and the digest of their file."""
+    file, information = path / "arrays.safetensors", json.loads((path / "run.json").read_text())
+    tensors = load_file(file)
+    names = [name for name in sorted(tensors) if name.startswith("model.") and name.split(".")[2] in TYPES]
+    done = []
+    for _ in range(rng.choice((1, 1, 3))):
+        name = rng.choice(names)
+        numbers, place = tensors[name].numpy(), rng.randrange(len(tensors[name]))
+        kind = np.iinfo(numbers.dtype) if numbers.dtype.kind == "i" else np.finfo(numbers.dtype)
+        numbers[place] = rng.choice((kind.min, kind.max, -1, 0, 1, 40, numbers[rng.randrange(len(numbers))]))
+        done.append(f"{name}[{place}] = {numbers[place]}")
+    save_file(tensors, file, {"kind": "predictor"})
+    information["files"][file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
+    (path / "run.json").write_text(json.dumps(information))
+    return ", ".join(done)
 
 
 def _tamper(rng: Random, path: Path) -> str:

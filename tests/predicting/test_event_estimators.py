@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
@@ -248,11 +251,61 @@ def test_a_damaged_or_foreign_folder_is_refused_in_one_sentence(fitted: ev.Event
         ({"sets": {name: ["absent"] for name in info["sets"]}}, "names a family that is not listed"),
         ({"files": {}}, "files lack"),
         ({"label": 3}, "model.json is damaged"),
+        ({"models": []}, "models are missing or listed twice"),
+        ({"models": info["models"][:-1]}, "models are missing or listed twice"),
+        ({"models": [*info["models"], {**info["models"][0], "head": "given"}]}, "holds no predictions"),
+        *(({"models": [{**info["models"][0], "weight": weight}]}, "weight: Input") for weight in (1e308, 0, np.nan)),
+        ({"offset": 1e308}, "model.json is damaged: offset"),
+        ({"offset": [-np.inf]}, "model.json is damaged: offset"),
     ]
     for change, message in changes:
         (tmp_path / "model" / "model.json").write_text(json.dumps({**info, **change}))
         with pytest.raises(CheckpointError, match=message):
             ev.EventClassifier.load(tmp_path / "model")
+
+
+def change_array(folder: Path, name: str, change: Callable[[torch.Tensor], Any]) -> None:
+    """Change a tensor of a predictor, and the digest of its file."""
+    tensors, info = load_file(folder / "arrays.safetensors"), json.loads((folder / "run.json").read_text())
+    change(tensors[name])
+    save_file(tensors, folder / "arrays.safetensors", {"kind": "predictor"})
+    info["files"]["arrays.safetensors"] = hashlib.sha256((folder / "arrays.safetensors").read_bytes()).hexdigest()
+    (folder / "run.json").write_text(json.dumps(info))
+
+
+@pytest.mark.parametrize(
+    ("head", "name", "change", "message"),
+    [
+        ("trees", "left", lambda left: left.fill_(10**6), "a child in boosted trees is out of range"),
+        ("trees", "value", lambda value: value.fill_(np.nan), "'value' of boosted trees has NaN"),
+        ("trees", "columns", lambda columns: columns.fill_(0), "must be ascending indices"),
+        ("linear", "weights", lambda weights: weights.fill_(np.nan), "a linear model have NaN"),
+        ("linear", "scale", lambda scale: scale.fill_(0), "a linear model have NaN"),
+    ],
+)
+def test_models_that_were_tampered_with_are_refused_by_their_content(
+    fitted: ev.EventClassifier,
+    tmp_path: Path,
+    head: str,
+    name: str,
+    change: Callable[[torch.Tensor], Any],
+    message: str,
+) -> None:
+    fitted.save(tmp_path / "model")
+    heads = [each["head"] for each in json.loads((tmp_path / "model" / "run.json").read_text())["models"]]
+    change_array(tmp_path / "model", f"model.{heads.index(head)}.{name}", change)
+    with pytest.raises(CheckpointError, match=message):
+        ev.EventClassifier.load(tmp_path / "model")
+
+
+def test_numbers_that_no_model_predicts_better_are_saved(tmp_path: Path) -> None:
+    """The weights of all models may be 0; what is added is left then."""
+    model = ev.EventRegressor("card", "at", **OPTIONS).fit(events(), labels(), "spend")
+    stack = replace(model.predictor_.stack, models={}, weights={}, offset=3.0)
+    model.predictor_ = replace(model.predictor_, stack=stack)
+    model.save(tmp_path / "model")
+    again = ev.EventRegressor.load(tmp_path / "model")
+    assert again.predict(events(), labels())["prediction"].unique().to_list() == [3.0]
 
 
 def test_a_search_over_parameters_takes_a_data_set() -> None:

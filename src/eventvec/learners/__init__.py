@@ -7,6 +7,7 @@
     prepared    the learners of a predictor, and features that are prepared for all their trainings
     single_learners  boosted trees, a linear model and nearest neighbours, with fixed settings
     fitted      these after training
+    tree_arrays  boosted trees as arrays, which are checked before trees are made from them again
     stacking    several learners on several sets of features, weighed by predictions of rows they were not trained on
     held_out_scores  the score of a predictor on rows that chose nothing
     folds       training and test positions, and shares of the labels

@@ -13,7 +13,7 @@ from torch import Tensor
 from eventvec.blocks.earlier_labels import EARLIER, EarlierLabels
 from eventvec.blocks.labels_by_rule import LabelsByRule
 from eventvec.blocks.rows import Block
-from eventvec.errors import ConfigError, need
+from eventvec.errors import ConfigError
 from eventvec.labels.horizons import Rule
 from eventvec.labels.rules import options_of, rule_table
 from eventvec.learners.fitted import Fitted, Given, Linear, Trees
@@ -22,13 +22,14 @@ from eventvec.learners.own import Own, from_bytes, to_bytes
 from eventvec.learners.prepared import FARTHEST, GIVEN, LINEAR
 from eventvec.learners.stacking import Cell, Stacked
 from eventvec.learners.task import Target
-from eventvec.models.building import refusing_damage, under
+from eventvec.learners.tree_arrays import TYPES, arrays_of, booster_of
+from eventvec.models.building import check_known, refusing_damage, under
 from eventvec.models.heads import Head
 from eventvec.models.learned import NETWORK, Network
 from eventvec.schema import Schema
 from eventvec.statistics import Estimate
 
-PARTS, COLUMNS, TEXT, FILE = ("mean", "scale", "weights", "offset"), "columns", "text", "file"
+PARTS, COLUMNS, FILE = ("mean", "scale", "weights", "offset"), "columns", "file"
 """The arrays of a linear model, those of boosted trees, and that of a caller's learner."""
 FACTS = ("rows", "entities", "metric", "gains", "doubt")
 """What the training tells of a head."""
@@ -41,7 +42,7 @@ def describe_head(head: Head) -> tuple[dict[str, Any], dict[str, Tensor], list[A
     for place, model in enumerate(stack.models.values()):
         arrays = dict[str, Any]()
         if isinstance(model, Trees):
-            arrays = {COLUMNS: model.columns, TEXT: np.frombuffer(model.booster.model_to_string().encode(), np.uint8)}
+            arrays = {**arrays_of(model.booster), COLUMNS: np.asarray(model.columns)}
         elif isinstance(model, Own):
             kinds[place], arrays[FILE] = to_bytes(cells[place][1], model)
         elif isinstance(model, Linear):
@@ -98,13 +99,13 @@ def read_head(
             )
         sets = {name: tuple(parts) for name, parts in described["sets"].items()}
         models, weights = dict[Cell, Fitted](), dict[Cell, float]()
+        check_known(path, tensors, [str(place) for place in range(len(described["models"]))])
         for place, each in enumerate(described["models"]):
             cell = each["features"], each["learner"]
+            if cell in models:
+                raise ValueError(f"{cell[1]} on {cell[0]} is listed twice")
             arrays = {key: tensor.numpy() for key, tensor in under(tensors, f"{place}.").items()}
-            if each["kind"] is not None:
-                models[cell] = from_bytes(each["kind"], arrays[FILE], task, len(classes))
-            else:
-                models[cell] = _model(place, each["learner"], task, arrays)
+            models[cell] = _model(each["learner"], each.get("kind"), task, len(classes), arrays)
             weights[cell] = each["weight"]
         offset = np.asarray(described["offset"], float)
         _check(task, len(classes), offset, sets, {*blocks, *own}, models)
@@ -138,18 +139,22 @@ def _earlier(described: Mapping[str, Any], target: Target, schema: Schema, inclu
         raise ValueError(str(error)) from error
 
 
-def _model(place: int, learner: str, task: Any, arrays: Mapping[str, Any]) -> Fitted:
-    """Return a trained learner of eventvec."""
+def _model(learner: str, kind: str | None, task: Any, classes: int, arrays: dict[str, Any]) -> Fitted:
+    """Return a trained learner from its arrays."""
+    own = (FILE,) if kind is not None else (*TYPES, COLUMNS)
+    if differences := sorted(arrays.keys() ^ set({GIVEN: (), LINEAR: PARTS}.get(learner, own))):
+        raise ValueError(f"{learner} lacks, or has too many of, the arrays {', '.join(differences)}")
     if learner == GIVEN:
         return Given(task)
     if learner == LINEAR:
         mean, scale, weights, offset = (arrays[part] for part in PARTS)
         return Linear(task, mean, scale, weights, offset, FARTHEST)
-    package = need("lightgbm", "eval")
-    try:
-        return Trees(package.Booster(model_str=arrays[TEXT].tobytes().decode()), 1, arrays[COLUMNS])
-    except package.basic.LightGBMError as error:
-        raise ValueError(f"trees {place}: {error}") from error
+    if kind is not None:
+        return from_bytes(kind, arrays[FILE], task, classes)
+    columns = arrays.pop(COLUMNS)
+    if columns.dtype != np.int64 or columns.ndim != 1 or (columns < 0).any() or (columns[1:] <= columns[:-1]).any():
+        raise ValueError("the columns of boosted trees must be ascending indices")
+    return Trees(booster_of(arrays, task, classes, len(columns)), 1, columns)
 
 
 def _check(

@@ -33,6 +33,7 @@ READ = ("config.toml", "schema.json", TENSORS)
 
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+Bounded = Annotated[float, Field(ge=-1e150, le=1e150, allow_inf_nan=False)]
 
 
 class _Holdout(BaseModel, extra="allow"):
@@ -122,8 +123,8 @@ class _Head(BaseModel, extra="forbid"):
     inclusive: bool
     blocks: dict[str, _OfLabel]
     sets: dict[str, list[str]]
-    models: list[_Learner]
-    offset: Finite | list[Finite]
+    models: list[_Learner] = Field(min_length=1)
+    offset: Bounded | list[Bounded]
     metric: Literal["mae"] | None
     scores: _Scores | None
     gains: dict[str, Finite]
