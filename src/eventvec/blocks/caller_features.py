@@ -81,6 +81,11 @@ class CallerFeatures:
         means = np.where(present, values, 0).sum(0) / np.maximum(present.sum(0), 1)
         return CallerFeatures(name, tuple(columns), tuple(means.tolist()), time)
 
+    @property
+    def dim(self) -> int:
+        """The number of features."""
+        return 2 * len(self.columns)
+
     def features(self, rows: Rows) -> Features:
         """Return the features, as `Block` has them."""
         if self.name not in rows.features:

@@ -107,6 +107,11 @@ def earlier_labels(
     return _as_of(rows, labels, times.SECOND if schema.clock else 1)
 
 
+def width_of(target: Target) -> int:
+    """Return the number of features of a label's earlier values."""
+    return 3 + 2 * len(_columns(target))
+
+
 def _columns(target: Target) -> dict[str, object]:
     """Return the class of each column of values by the name of the column; a number has one without a class."""
     classes = target.classes[1:] if target.task == "binary" else target.classes
@@ -150,6 +155,11 @@ class EarlierLabels:
     target: Target
     delay: times.Duration
     inclusive: bool
+
+    @property
+    def dim(self) -> int:
+        """The number of features."""
+        return width_of(self.target)
 
     def features(self, rows: Rows) -> Features:
         """Return the features, as `Block` has them."""

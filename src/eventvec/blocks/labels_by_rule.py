@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from eventvec.blocks.earlier_labels import earlier_labels
+from eventvec.blocks.earlier_labels import earlier_labels, width_of
 from eventvec.blocks.rows import Features, Rows
 from eventvec.errors import ConfigError
 from eventvec.labels.future_options import FutureOptions
@@ -45,13 +45,17 @@ class LabelsByRule:
     target: Target
     inclusive: bool
 
+    @property
+    def dim(self) -> int:
+        """The number of features."""
+        return width_of(self.target)
+
     def features(self, rows: Rows) -> Features:
         """Return the features, as `Block` has them; all are 0 for a row without events."""
         data, moments = rows.data, rows.moments
         if not self.inclusive:
             moments = ends(data.schema, moments)  # a label is known as soon as the last event of its horizon is read
-        width = max(len(self.target.classes), 1) if self.target.task == "multiclass" else 1
-        values = np.zeros((len(data), 3 + 2 * width))
+        values = np.zeros((len(data), self.dim))
         for part in known_labels(data.sequences, self.rule, ends(data.schema, moments, self.inclusive)):
             labels = pl.DataFrame({"entity": part.of, "time": part.time, "known": part.known, "value": part.values})
             values[part.rows] = earlier_labels(

@@ -50,6 +50,10 @@ Features: TypeAlias = tuple[Array, Sequence[str]]
 class Block(Protocol):
     """Features of one kind."""
 
+    @property
+    def dim(self) -> int:
+        """The number of its features."""
+
     def features(self, rows: Rows) -> Features:
         """Return the features of rows."""
 

@@ -33,6 +33,14 @@ class StaticValues:
 
     fields: tuple[Numeric | Categorical | Vector, ...]
 
+    @property
+    def dim(self) -> int:
+        """The number of features."""
+        return sum(
+            min(each.size, FIRST + VALUES) if isinstance(each, Categorical) else 2 * len(np.atleast_1d(each.mean))
+            for each in self.fields
+        )
+
     def features(self, rows: Rows) -> Features:
         """Return the features, as `Block` has them."""
         parts, columns = list[Array](), list[str]()

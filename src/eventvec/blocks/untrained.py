@@ -94,6 +94,11 @@ class Encoded:
 
     encoder: Encoder
 
+    @property
+    def dim(self) -> int:
+        """The number of features."""
+        return int(self.encoder.dim)
+
     def features(self, rows: Rows) -> Features:
         """Return the vectors of rows, as `Block` has them."""
         values = encode(self.encoder, rows.data.sequences).numpy()

@@ -108,7 +108,7 @@ def read_head(
             models[cell] = _model(each["learner"], each.get("kind"), task, len(classes), arrays)
             weights[cell] = each["weight"]
         offset = np.asarray(described["offset"], float)
-        _check(task, len(classes), offset, sets, {*blocks, *own}, models)
+        _check(target, offset, sets, {**blocks, **own}, models)
         stack = Stacked(task, models, weights, offset if offset.ndim else float(offset))
     info = {**{name: described[name] for name in FACTS}, "scores": _read_scores(described["scores"])}
     return Head(
@@ -158,31 +158,30 @@ def _model(learner: str, kind: str | None, task: Any, classes: int, arrays: dict
 
 
 def _check(
-    task: str,
-    classes: int,
+    target: Target,
     offset: np.ndarray,
     sets: Mapping[str, tuple[str, ...]],
-    blocks: set[str],
+    blocks: Mapping[str, Block],
     models: Mapping[Cell, Fitted],
 ) -> None:
-    """Refuse learners that do not fit one another."""
-    outputs = classes if task == "multiclass" else 1
-    if offset.size not in (1, outputs):
+    """Refuse learners that do not fit one another, or the blocks that they read."""
+    outputs = len(target.classes) if target.task == "multiclass" else 1
+    if not models and target.task != "numeric":  # of which a constant may be the best that can be said
+        raise ValueError("a head of classes has no learner")
+    if offset.shape not in ((), (outputs,)):
         raise ValueError("offset has another number of classes")
-    for name, model in ((cell[0], model) for cell, model in models.items()):
-        if not set(sets[name]) <= blocks:
-            raise ValueError(f"the set {name!r} names a block that is not listed")
+    for (name, learner), model in models.items():
+        if absent := next((part for part in sets[name] if part not in blocks), None):
+            raise ValueError(f"the set {name!r} names the block {absent!r}, which is not listed")
+        width = sum(blocks[part].dim for part in sets[name])
         if isinstance(model, Given) and sets[name] != (NETWORK,):
             raise ValueError(f"the set {name!r} holds no predictions")
-        if isinstance(model, Trees) and model.booster.num_model_per_iteration() != outputs:
-            raise ValueError("boosted trees have another number of classes")
-        if isinstance(model, Trees) and model.booster.num_feature() != np.size(np.asarray(model.columns)):
-            raise ValueError("boosted trees have another number of columns")
-        if isinstance(model, Linear) and (
-            model.weights.shape != (len(model.mean), outputs) or len(model.scale) != len(model.mean)
-            or model.offset.shape != (outputs,)
-        ):  # fmt: skip
-            raise ValueError("the arrays of a linear model do not fit")
+        if isinstance(model, Trees) and len(columns := np.asarray(model.columns)) and columns[-1] >= width:
+            raise ValueError(f"{learner} on {name} read a feature that the blocks do not have")
+        if isinstance(model, Linear):
+            of_features = (model.mean.shape, model.scale.shape, model.weights.shape, model.offset.shape)
+            if of_features != ((width,), (width,), (width, outputs), (outputs,)) or not (model.scale > 0).all():
+                raise ValueError(f"the arrays of {learner} on {name} do not fit the blocks")
 
 
 def _described_scores(scores: HeldOutScores) -> dict[str, Any]:

@@ -38,6 +38,11 @@ class Learned:
         """The trained encoder."""
         return self.method.encoder
 
+    @property
+    def dim(self) -> int:
+        """The size of a vector."""
+        return int(self.encoder.dim)
+
     def features(self, rows: Rows) -> Features:
         """Return the vectors of rows, as `Block` has them."""
         values = encode(self.encoder, rows.data.sequences).numpy()
@@ -62,6 +67,11 @@ class Network:
         predictor = declared(self.model.method).predictor
         if predictor is None or predictor.dim != max(self.classes, 1):
             raise ValueError(f"the model {self.model.id} is no network of this label")
+
+    @property
+    def dim(self) -> int:
+        """The number of predictions of a row."""
+        return self.classes if self.task == "multiclass" else 1
 
     def predictions(self, x: Sequences) -> Array:
         """Return the predictions of rows, as those of `learners.fitted.Fitted`."""

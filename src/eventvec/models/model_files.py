@@ -101,7 +101,7 @@ class _Learner(BaseModel, extra="forbid"):
 
     features: str
     learner: str
-    weight: float = Field(gt=0, le=1e3, allow_inf_nan=False)
+    weight: float = Field(gt=0, le=1e6, allow_inf_nan=False)
     kind: str | None = None
 
 
@@ -123,7 +123,7 @@ class _Head(BaseModel, extra="forbid"):
     inclusive: bool
     blocks: dict[str, _OfLabel]
     sets: dict[str, list[str]]
-    models: list[_Learner] = Field(min_length=1)
+    models: list[_Learner]
     offset: Bounded | list[Bounded]
     metric: Literal["mae"] | None
     scores: _Scores | None
