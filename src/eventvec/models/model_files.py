@@ -232,10 +232,12 @@ def check_digests(path: Path, known: Mapping[str, str]) -> None:
 def _digest(path: Path) -> str:
     """Return the SHA-256 of a file; a text of no file if it cannot be read."""
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() if path.is_file() else ""
+        if path.is_file():  # opening a pipe would wait for its writer
+            with path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
     except (OSError, ValueError):
-        return ""
+        pass
+    return ""
 
 
 def read_finished(path: Path) -> dict[str, Any]:
