@@ -85,6 +85,15 @@ class _Block(BaseModel, extra="forbid"):
     means: list[Finite] = Field(default_factory=list)
     time: str | None = None
 
+    @model_validator(mode="after")
+    def complete(self) -> Self:
+        """Refuse a block without what those of its kind are made from."""
+        of_kind = {"learned": (), "static": ("columns",), "table": ("columns", "means", "time")}
+        for name in of_kind.get(self.kind, ("sizes", "dim")):
+            if name not in self.model_fields_set:
+                raise ValueError(f"it lacks {name}")
+        return self
+
 
 class _OfLabel(BaseModel, extra="forbid"):
     """A block that depends on a label: its earlier values from a table or by a rule, or a network."""
