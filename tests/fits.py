@@ -96,7 +96,7 @@ def interrupt_after(steps: int) -> Callable[[Record], None]:
 
 
 def change(path: Path, place: str, value: Any) -> None:
-    """Replace the value at a dotted place of a JSON or TOML file of a model folder, or delete it, and sign the folder."""
+    """Replace or delete the value at a dotted place of a JSON or TOML file of a model folder, and sign the folder."""
     *parents, last = (int(part) if part.isdigit() else part for part in place.split("."))
     whole = part = READ[path.name](path.read_text())
     for parent in parents:
