@@ -78,7 +78,7 @@ def numbers(folder: Path) -> dict[str, Any]:
 def probabilities(folder: Path) -> list[float]:
     """Return the probability that the classifier of a folder gives to each customer, which needs LightGBM."""
     events = pl.read_parquet(folder / "events.parquet")
-    return ev.EventClassifier.load(folder / "classifier").predict_proba(events)["yes"].round(7).to_list()
+    return ev.EventClassifier.load(folder / "classifier").predict_proba(events)["p_yes"].round(7).to_list()
 
 
 def main() -> None:

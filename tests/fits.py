@@ -16,6 +16,7 @@ import torch
 
 import eventvec as ev
 from eventvec.models import Record
+from eventvec.models.model_files import INFO, digests
 
 ABSENT = object()
 """What `change` deletes."""
@@ -95,7 +96,7 @@ def interrupt_after(steps: int) -> Callable[[Record], None]:
 
 
 def change(path: Path, place: str, value: Any) -> None:
-    """Replace the value at a dotted place of a JSON or TOML file, or delete it."""
+    """Replace or delete the value at a dotted place of a JSON or TOML file of a model folder, and sign the folder."""
     *parents, last = (int(part) if part.isdigit() else part for part in place.split("."))
     whole = part = READ[path.name](path.read_text())
     for parent in parents:
@@ -105,3 +106,12 @@ def change(path: Path, place: str, value: Any) -> None:
     else:
         part[last] = value
     path.write_text(tomli_w.dumps(whole) if path.suffix == ".toml" else json.dumps(whole))
+    if path.name != INFO:
+        sign(path.parent)
+
+
+def sign(folder: Path) -> None:
+    """Write the digests of the files of a model folder anew, so that a changed file gets past them when it is read."""
+    content = json.loads((folder / INFO).read_text())
+    if content["finished"]:
+        (folder / INFO).write_text(json.dumps({**content, "files": digests(folder)}))

@@ -97,7 +97,7 @@ def test_type_checkers_are_told_what_a_package_imports_at_first_use(path: Path) 
 
 def test_the_packages_with_such_names_are_found() -> None:
     late = [path.parent.name for path in PACKAGE.rglob("__init__.py") if told(path)]
-    assert {"eventvec", "tables", "training", "runs"} <= set(late)
+    assert {"eventvec", "tables", "training", "models"} <= set(late)
 
 
 def test_threads_that_use_parts_of_one_package_first_wait_for_each_other(

@@ -126,7 +126,7 @@ EVERY: dict[str, tuple[Any, Any]] = {
     "twice": (Twice, "views"),
     "halves": (Halves, "pairs"),
     "everyone": (Everyone, "negatives"),
-    "count": (lambda schema: Count(), "beside"),
+    "count": (lambda schema: Count(), "block"),
 }
 
 
@@ -209,13 +209,13 @@ def test_a_run_whose_part_is_not_registered_names_it_and_imports_nothing(
     [
         ("coles", Alike, None, "eventvec has a part of the name 'coles'; choose another name"),
         ("gru", Count, "encoder", "eventvec has a part of the name 'gru'"),
-        ("timing", Count, "beside", "eventvec has a part of the name 'timing'"),
+        ("timing", Count, "block", "eventvec has a part of the name 'timing'"),
         ("alike", Count, "encoder", "Alike is registered as the name 'alike'; choose another name"),
         (
             "new",
             Count,
             None,
-            "kind of 'new' must be one of method, encoder, events, views, pairs, negatives, beside, got",
+            "kind of 'new' must be one of method, encoder, events, views, pairs, negatives, block, got",
         ),
         ("new", Count, "encoders", "got 'encoders'"),
         ("two words", Count, "encoder", "name must be a word of letters, digits and underscores, got 'two words'"),

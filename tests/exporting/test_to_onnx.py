@@ -148,8 +148,10 @@ def test_the_parts_beside_the_learned_one(components: int | None, within: int, t
 def test_features_alone(roles: dict[str, list[str]], options: tuple[int, int, int], tmp_path: Path) -> None:
     """Also without values to count, and without columns of a kind."""
     data = ev.read(updates.table(), key="id", time="at", **roles)
-    run = updates.with_method(updates.untrained(), updates.Method(RunningHandcrafted(data.schema, *options)))
-    check(replace(run, schema=data.schema), data.sequences, tmp_path)
+    sizes = dict(zip(("values", "frequent", "within"), options, strict=True))
+    block = EventBlock.of("aggregates", data.schema, sizes, data.sequences)
+    run = ev.Model(data.schema, {"aggregates": block}, updates.untrained().info, ("aggregates",))
+    check(run, data.sequences, tmp_path)
 
 
 def test_a_state_holds_sums_beyond_the_range_of_float32(tmp_path: Path) -> None:

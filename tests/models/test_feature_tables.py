@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import statistics
 from pathlib import Path
@@ -12,9 +11,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-import torch
 
 import eventvec as ev
+from fits import ABSENT, change
 
 ROLES: dict[str, Any] = {
     "key": "card", "time": "day", "categorical": ["shop"], "numeric": ["paid"],
@@ -237,15 +236,17 @@ def test_a_run_of_features_is_checked_when_it_is_loaded(tmp_path: Path) -> None:
     run = ev.load(tmp_path / "run")
     with pytest.raises(ev.ConfigError, match="has no name in configurations"):
         ev.fine_tune(run, table(), cutoffs().unique("card"), "asked")
-    with pytest.raises(ev.ConfigError, match="has no weights, so there is nothing to train"):
-        run.method(run.read(table()).sequences, torch.Generator())
-    info = json.loads((tmp_path / "run/model.json").read_text())
-    for changed, sentence in (
-        ({"features": {"other": {}}}, "model.json is damaged: features: accepted: aggregates"),
-        ({"features": {"handcrafted": {"values": 1, "within": 0}}}, "features, and schema.json gives"),
-        ({"features": {"handcrafted": {"depth": 1}}}, "is damaged: .*depth"),
-        ({"features": {"handcrafted": {"values": -1}}}, "model.json is damaged: features"),
+    with pytest.raises(ev.ConfigError, match="has no block learned, a trained encoder; its blocks are handcrafted"):
+        assert run.method is None
+    written = (tmp_path / "run/model.json").read_text()
+    for place, value, sentence in (
+        ("dim", ABSENT, "model.json is damaged: blocks.handcrafted: it lacks dim"),
+        ("kind", "other", "model.json is damaged: block 'handcrafted': accepted: aggregates, codes"),
+        ("sizes", {"values": 1, "within": 0}, "features, and schema.json gives"),
+        ("sizes", {"depth": 1}, "is damaged: .*depth"),
+        ("sizes", {"values": -1}, "model.json is damaged: blocks"),
     ):
-        (tmp_path / "run/model.json").write_text(json.dumps({**info, **changed}))
+        (tmp_path / "run/model.json").write_text(written)
+        change(tmp_path / "run/model.json", f"blocks.handcrafted.{place}", value)
         with pytest.raises(ev.CheckpointError, match=sentence):
             ev.load(tmp_path / "run")

@@ -22,6 +22,7 @@ import updates
 from eventvec.encoders.points import Numbers, PointEncoder
 from eventvec.encoders.sets import SetEncoder
 from eventvec.methods import CReSP, ExpCLR, Supervised, TargetedCReSP
+from fits import sign
 
 
 @pytest.fixture(scope="module")
@@ -85,16 +86,19 @@ def test_a_damaged_file_is_refused(
         ev.load(broken)
 
 
-def test_a_newer_format_and_a_folder_without_a_run_are_refused(
+def test_another_format_and_a_folder_without_a_model_are_refused(
     run: tuple[Path, ev.Dataset, torch.nn.Module], tmp_path: Path
 ) -> None:
-    with pytest.raises(ev.CheckpointError, match="is not a run folder"):
+    with pytest.raises(ev.CheckpointError, match="is no model folder"):
         ev.load(tmp_path)
     newer = tmp_path / "run"
     shutil.copytree(run[0], newer)
     info = json.loads((newer / "model.json").read_text())
     (newer / "model.json").write_text(json.dumps({**info, "format": 99}))
-    with pytest.raises(ev.CheckpointError, match="format 99; this eventvec reads up to 1: upgrade"):
+    with pytest.raises(ev.CheckpointError, match="format 99; this eventvec reads 2: upgrade"):
+        ev.load(newer)
+    (newer / "model.json").write_text(json.dumps({**info, "format": 1}))
+    with pytest.raises(ev.CheckpointError, match="format 1; this eventvec reads 2: train it again"):
         ev.load(newer)
 
 
@@ -103,7 +107,8 @@ def test_weights_of_another_shape_are_refused(run: tuple[Path, ev.Dataset, torch
     shutil.copytree(run[0], other)
     text = (other / "config.toml").read_text()
     (other / "config.toml").write_text(text.replace("dim = 8", "dim = 16"))
-    with pytest.raises(ev.CheckpointError, match="is damaged"):
+    sign(other)
+    with pytest.raises(ev.CheckpointError, match=r"is damaged: model.safetensors has .* ask for"):
         ev.load(other)
 
 
@@ -236,7 +241,7 @@ def test_a_data_set_of_the_schema_is_taken_as_it_is_and_others_are_refused(small
         (replace(small.schema, time_kind="timestamp"), "clock"),
     ):
         with pytest.raises(
-            ev.DataError, match=rf"by another schema than the run's; the two differ in {part}; read them"
+            ev.DataError, match=rf"by another schema than the model's; the two differ in {part}; read them"
         ):
             small.read(replace(data, schema=schema))
     assert small.read(replace(data, schema=replace(small.schema, key_as="customer"))) is not None
@@ -268,10 +273,11 @@ def test_each_entity_is_cut_at_its_own_time(small: ev.Model) -> None:
     assert z.frame().columns[0] == "customer"
 
 
-def test_a_run_is_shown_by_its_id_and_its_method(small: ev.Model) -> None:
-    assert repr(small) == f"Model({small.id}, Order, 1 steps)"
-    assert repr(replace(small, path=Path("runs/a"))) == f"Model({small.id} in runs/a, Order, 1 steps)"
-    assert repr(updates.untrained()) == "Model(3f2a, Method, 0 steps)"
+def test_a_model_is_shown_by_its_id_and_its_blocks(small: ev.Model) -> None:
+    assert repr(small) == f"Model({small.id}, learned)"
+    assert repr(replace(small, path=Path("runs/a"))) == f"Model({small.id} in runs/a, learned)"
+    beside = updates.with_beside(updates.untrained(), ["timing"], make.dataset([12] * 20).sequences)
+    assert repr(beside) == "Model(3f2a, learned, timing)"
 
 
 def test_a_run_in_memory_is_saved_as_fit_would_write_it(tmp_path: Path) -> None:
@@ -288,7 +294,7 @@ def test_a_run_in_memory_is_saved_as_fit_would_write_it(tmp_path: Path) -> None:
     assert loaded.path == saved.path
     assert [record["loss"] for record in loaded.history] == [record["loss"] for record in written.history]
     assert loaded.config == written.config
-    with pytest.raises(ev.CheckpointError, match="holds a run already; choose a new folder"):
+    with pytest.raises(ev.CheckpointError, match="holds a model already; choose a new folder"):
         saved.save(tmp_path / "saved")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").touch()
@@ -303,6 +309,6 @@ def test_a_run_without_a_configuration_is_not_saved(tmp_path: Path) -> None:
     data = make.dataset([12] * 20)
     encoder = ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=4)
     run = ev.fit(data, method=Named(encoder, ev.views.RandomSlices(shortest=1, longest=2)), epochs=1)
-    with pytest.raises(ev.ConfigError, match=r"the method Named of run .* has no name in configurations"):
+    with pytest.raises(ev.ConfigError, match=r"the method Named of the model .* has no name in configurations"):
         run.save(tmp_path / "run")
     assert not (tmp_path / "run").exists()

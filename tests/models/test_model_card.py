@@ -16,6 +16,7 @@ import eventvec as ev
 from commands import customer_labels, invoke, purchases
 from eventvec.methods.declarations import declared
 from eventvec.models.model_card import code, plain, render_card
+from fits import change, sign
 
 CUSTOMERS = [f"secret{i:02}" for i in range(60)]
 
@@ -163,24 +164,32 @@ def test_the_card_of_a_folder_is_that_of_the_run_in_it(events: pl.DataFrame, tmp
 
 def test_a_folder_without_a_finished_run_has_no_card(run: ev.Model, events: pl.DataFrame, tmp_path: Path) -> None:
     assert run.path is not None
-    with pytest.raises(ev.CheckpointError, match=r"is not a run folder: it has no run\.json"):
+    with pytest.raises(ev.CheckpointError, match=r"is no model folder: it has no model\.json"):
         ev.card(tmp_path)
     shutil.copytree(run.path, tmp_path / "run")
     for name, content, error, message in (
         ("model.json", json.dumps({**run.info, "finished": False}), ev.CheckpointError, "has not finished; resume it"),
         ("config.toml", "encoder = 3", ev.CheckpointError, r"config\.toml is damaged: encoder must be a table"),
         ("config.toml", '[method]\nname = "colse"', ev.CheckpointError, "needs what its config.toml names: encoder"),
-        ("config.toml", "", ev.ConfigError, f"run {run.id} has no configuration"),
+        (
+            "config.toml",
+            "",
+            ev.ConfigError,
+            f"the model {run.id} has no card, because it has no block learned, or the method",
+        ),
         ("schema.json", "{}", ev.CheckpointError, r"schema\.json is damaged"),
     ):
         before = (tmp_path / "run" / name).read_bytes()
         (tmp_path / "run" / name).write_text(content)
+        sign(tmp_path / "run")
         with pytest.raises(error, match=message):
             ev.card(tmp_path / "run")
         (tmp_path / "run" / name).write_bytes(before)
     features = ev.features(events, key="customer", time="when", out=tmp_path / "features")
     assert len(features) == len(CUSTOMERS)
-    with pytest.raises(ev.ConfigError, match="has no configuration, because its method has no name"):
+    with pytest.raises(
+        ev.ConfigError, match="has no card, because it has no block learned, or the method of that block has"
+    ):
         ev.card(tmp_path / "features")
 
 
@@ -188,8 +197,8 @@ def test_damaged_facts_of_a_run_are_refused(run: ev.Model, tmp_path: Path) -> No
     assert run.path is not None
     shutil.copytree(run.path, tmp_path / "run")
     for damage in ({"period": [1]}, {"lengths": {"shortest": 1}}, {"columns": {"shop": {"missing": "<b>"}}}):
-        (tmp_path / "run" / "model.json").write_text(json.dumps({**run.info, "data": damage}))
-        with pytest.raises(ev.CheckpointError, match=r"run\.json is damaged: data\."):
+        change(tmp_path / "run" / "model.json", "data", damage)
+        with pytest.raises(ev.CheckpointError, match=r"model\.json is damaged: data\."):
             ev.load(tmp_path / "run")
 
 
@@ -200,7 +209,7 @@ def test_names_in_a_card_are_no_markup(run: ev.Model) -> None:
     schema = replace(run.schema, numeric=(replace(run.schema.numeric[0], name=hostile),))
     score = {"label": hostile, "metric": "auroc", "n": 3, "folds": 5, "protocol": hostile, "verdict": hostile}
     row = {"features": hostile, "model": "knn", "fraction": 1.0, "score": {"value": 0.5, "low": 0.4, "high": None}}
-    text = render_card(run.config, schema, run.info, "", [{**score, "results": [row]}])
+    text = render_card(run.config, schema, {**run.info, "vector": run.vector}, "", [{**score, "results": [row]}])
     assert "\n# heading" not in text
     outside_code = "".join(part for i, part in enumerate(text.replace("\\`", "").split("`")) if i % 2 == 0)
     assert "<script>" not in outside_code

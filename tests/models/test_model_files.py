@@ -1,4 +1,4 @@
-"""Run folders that were tampered with: each is refused in one sentence, and nothing is waited for or allocated."""
+"""Model folders that were tampered with: each is refused in one sentence, and nothing is waited for or allocated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import backbones
 import eventvec as ev
 import fits
 from eventvec.models.model_files import read_config, read_info, read_tensors
-from fits import ABSENT, change
+from fits import ABSENT, change, sign
 
 
 def table() -> pl.DataFrame:
@@ -111,7 +111,7 @@ def test_counts_that_are_absent_or_of_another_type_are_refused(run: Path, name: 
 @pytest.mark.parametrize(
     ("place", "value"),
     [
-        ("format", 0),
+        ("format", "two"),
         ("id", ""),
         ("holdouts.0.fraction", 2.0),
         ("holdouts.0.seed", ABSENT),
@@ -194,7 +194,10 @@ def test_texts_that_are_nested_too_deeply_or_hold_too_large_numbers_are_refused(
     run: Path, name: str, text: str
 ) -> None:
     (run / name).write_text(text)
-    refuse(run, f"{name} is damaged")
+    if name != "model.json":
+        refuse(run, f"{name} is damaged or absent: it is not the file that was written")
+        sign(run)
+    refuse(run, f"{name} is damaged: ")
 
 
 @pytest.mark.parametrize("name", ["config.toml", "schema.json", "model.json", "model.safetensors"])
@@ -208,6 +211,10 @@ def test_what_is_no_file_is_refused_and_not_waited_for(run: Path, name: str, kin
         "link": lambda path: path.symlink_to(path),
     }
     make[kind](run / name)
+    if name != "model.json":
+        refuse(run, f"{name} is damaged or absent: it is not the file that was written")
+        info = json.loads((run / "model.json").read_text())
+        (run / "model.json").write_text(json.dumps({**info, "files": {**info["files"], name: ""}}))
     refuse(run, "cannot be read|absent" if kind == "link" else f"{name} is damaged: it is a folder, a pipe or a device")
 
 
@@ -225,6 +232,7 @@ def first(tensors: dict[str, torch.Tensor]) -> str:
         (lambda w: {**w, first(w): torch.tensor(1.0)}, r"as float32 of shape \(\), but config.toml and schema.json"),
         (lambda w: {**w, first(w): w[first(w)] * torch.nan}, "weights that are not finite"),
         (lambda w: {**w, "more": torch.ones(2)}, "has an unknown tensor 'more'"),
+        (lambda w: {**w, "learned.more": torch.ones(2)}, "has an unknown tensor 'more'"),
         (lambda w: {name: each for name, each in w.items() if name != first(w)}, "lacks tensor"),
         (lambda _: {}, "lacks tensor"),
     ],
@@ -234,23 +242,25 @@ def test_weights_of_another_kind_are_refused(
 ) -> None:
     path = run / "model.safetensors"
     save_file(changed(load_file(path)), path)
+    sign(run)
     refuse(run, message)
 
 
 @pytest.mark.parametrize("header", [b"", b"{}", b'{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}'])
 def test_weights_with_a_damaged_header_are_refused(run: Path, header: bytes) -> None:
     (run / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    sign(run)
     refuse(run, "damaged|lacks")
 
 
 @pytest.mark.parametrize("path", ["", "n" * 300, "a\0b", "/dev/null"])
 def test_paths_that_are_no_folder_are_refused(path: str) -> None:
-    with pytest.raises(ev.CheckpointError, match=r"does not exist|is not a run folder|cannot be read"):
+    with pytest.raises(ev.CheckpointError, match=r"does not exist|is no model folder|cannot be read"):
         ev.load(path)
 
 
 def test_an_object_that_is_no_path_is_refused() -> None:
-    with pytest.raises(ev.ConfigError, match=r"^load takes the path of a run folder, got NoneType$"):
+    with pytest.raises(ev.ConfigError, match=r"^load takes the path of a model folder, got NoneType$"):
         ev.load(None)  # type: ignore[arg-type]
 
 
@@ -264,6 +274,7 @@ def test_a_tokenizer_that_is_damaged_is_refused(tmp_path: Path, of_language: dic
         whole = bytes(tensors[state].numpy())
         changed = text.replace(b"origin", json.loads(whole).get("backbone", "").encode())
         save_file({**tensors, state: torch.frombuffer(bytearray(changed), dtype=torch.uint8)}, path)
+        sign(tmp_path / name)
         refuse(tmp_path / name, "is damaged")
 
 

@@ -262,7 +262,7 @@ def test_a_session_predicts_what_predict_does(tmp_path: Path) -> None:
             assert all(got[name] == pytest.approx(row[name], abs=1e-4) for name in got)
     with ev.open_state(untrained(), tmp_path / "other") as session:
         session.push(dicts(events)[0])
-        with pytest.raises(ConfigError, match="predicts no label; fit a run with the method supervised"):
+        with pytest.raises(ConfigError, match="has no network that predicts a label; fit one with"):
             session.predict(1000)
 
 

@@ -14,12 +14,12 @@ import torch
 
 import eventvec as ev
 from commands import answer
-from eventvec.blocks.untrained import WIDEST, sizes_beside
+from eventvec.blocks.untrained import WIDEST, EventBlock, sizes_beside
 from eventvec.encoders import Codes, Compressed, Convolutions, RunningHandcrafted
 from eventvec.encoders.interface import lineage_of
 from eventvec.methods.declarations import usable_rows
 from eventvec.schema import Categorical, Numeric, Schema
-from fits import Interrupted, change, coles, dataset, interrupt_after, labels, same, table, weights
+from fits import ABSENT, Interrupted, change, coles, dataset, interrupt_after, labels, same, table, weights
 from updates import content, whole
 from updates import same as same_vectors
 
@@ -38,6 +38,13 @@ def few_features_are_many() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> ev.Model:
     return ev.fit(dataset(), method=coles(dataset()), epochs=1, out=tmp_path_factory.mktemp("runs") / "run", **BOTH)
+
+
+def encoder_of(run: ev.Model, name: str) -> Any:
+    """Return the encoder of a block beside the learned one."""
+    block = run.blocks[name]
+    assert isinstance(block, EventBlock)
+    return block.encoder
 
 
 @pytest.fixture
@@ -62,9 +69,9 @@ def test_the_parts_are_fitted_to_the_entities_that_are_not_held_out() -> None:
     shuffled = torch.randperm(40, generator=torch.Generator().manual_seed(0))
     rows = data.sequences[shuffled[10:].sort().values]
     expected = Compressed(RunningHandcrafted(data.schema, 50, 20), 6).fit(rows)
-    assert same(weights(run.beside["aggregates"]), weights(expected))
+    assert same(weights(encoder_of(run, "aggregates")), weights(expected))
     everyone = Compressed(RunningHandcrafted(data.schema, 50, 20), 6).fit(data.sequences)
-    assert not same(weights(run.beside["aggregates"]), weights(everyone))
+    assert not same(weights(encoder_of(run, "aggregates")), weights(everyone))
 
 
 def test_the_parts_are_fitted_to_entities_that_the_method_cannot_use_too() -> None:
@@ -78,7 +85,7 @@ def test_the_parts_are_fitted_to_entities_that_the_method_cannot_use_too() -> No
         assert int(usable_rows(method, filled).sum()) < len(filled)
         run = ev.fit(data, method=method, epochs=1, **BOTH, validation=0)
         expected = Compressed(RunningHandcrafted(data.schema, 50, 20), 6).fit(filled)
-        assert same(weights(run.beside["aggregates"]), weights(expected))
+        assert same(weights(encoder_of(run, "aggregates")), weights(expected))
 
 
 def test_one_part_alone_and_none(tmp_path: Path) -> None:
@@ -86,7 +93,7 @@ def test_one_part_alone_and_none(tmp_path: Path) -> None:
     assert list(run.embed(table()).parts) == ["learned", "timing"]
     run.save(tmp_path / "run")
     assert np.array_equal(ev.load(tmp_path / "run").embed(table()), run.embed(table()))
-    assert ev.fit(dataset(), method="ocp", epochs=1, beside=()).beside == {}
+    assert ev.fit(dataset(), method="ocp", epochs=1, beside=()).beside == ()
 
 
 def test_a_loaded_run_gives_the_same_vectors(run: ev.Model) -> None:
@@ -100,7 +107,7 @@ def test_a_loaded_run_gives_the_same_vectors(run: ev.Model) -> None:
         record = lineage_of(encoder)
         assert record is not None
         assert record.run == run.id
-    for module in (loaded.encoder, loaded.method, *loaded.beside.values()):
+    for module in (loaded.encoder, loaded.method, *(encoder_of(loaded, name) for name in loaded.beside)):
         assert not module.training
 
 
@@ -170,13 +177,15 @@ def test_codes_and_convolutions_stand_beside_what_is_learned_and_are_stored(tmp_
         np.testing.assert_allclose(z.values[:, slice(*z.parts[name])], expected, atol=1e-4)
     loaded = ev.load(tmp_path / "run")
     assert np.array_equal(loaded.embed(table()), z)
-    assert loaded.info["beside"]["codes"] == {"components": 64, "terms": 2048}
-    assert loaded.info["beside"]["convolutions"] == {"components": 96, "window": 256}
-    refused = {"'beside.codes.directions' as": ("codes.terms", 2**50), "must be at least 1": ("convolutions.window", 0)}
+    sizes = {name: block.sizes for name, block in loaded.blocks.items() if isinstance(block, EventBlock)}
+    assert sizes["codes"] == {"components": 64, "terms": 2048}
+    assert sizes["convolutions"] == {"components": 96, "window": 256}
+    refused = {"'directions' as": ("codes.sizes.terms", 2**50), "at least 1": ("convolutions.sizes.window", 0)}
     for message, (place, value) in refused.items():
-        change(tmp_path / "run" / "model.json", f"beside.{place}", value)
+        shutil.copytree(tmp_path / "run", copy := tmp_path / place)
+        change(copy / "model.json", f"blocks.{place}", value)
         with pytest.raises(ev.CheckpointError, match=message):
-            ev.load(tmp_path / "run")
+            ev.load(copy)
 
 
 def test_codes_continue_in_updates_and_most_of_their_counts_take_no_space(tmp_path: Path) -> None:
@@ -244,7 +253,7 @@ def test_an_encoder_is_trained_further_without_the_parts(run: ev.Model) -> None:
     assert {name: value.shape for name, value in weights(further.encoder).items()} == {
         name: value.shape for name, value in start.items()
     }
-    assert further.beside == {}
+    assert further.beside == ()
     tuned = ev.fine_tune(run, dataset(), labels(), "churn", epochs=1, beside=["timing"])
     assert list(tuned.embed(table()).parts) == ["learned", "timing"]
     assert ev.predict(tuned, table()).num_rows == 40
@@ -260,27 +269,42 @@ def test_vectorizers_take_the_parts(tmp_path: Path) -> None:
     vectorizer.save(tmp_path / "run")
     loaded = ev.EventVectorizer.load(tmp_path / "run")
     assert loaded.transform(table()).equals(frame)
-    assert loaded.fit(dataset()).run_.beside.keys() == {"timing"}
+    assert loaded.fit(dataset()).run_.beside == ("timing",)
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "message"),
+    ("changes", "message"),
     [
-        ("beside.aggregates.components", 7, "has 'beside.aggregates.projection' as .* ask for"),
-        ("beside.aggregates.components", 2**50, "has 'beside.aggregates.projection' as|damaged"),
-        ("beside.aggregates.components", 0, "damaged: beside: components must be at least 1"),
-        ("beside.aggregates.values", 1, "has 'beside.aggregates.mean' as"),
-        ("beside.aggregates.colour", 1, "damaged: .*colour"),
-        ("beside.colour", {}, "model.json is damaged: beside"),
-        ("beside", {"timing": {}}, "has an unknown tensor 'beside.aggregates"),
-        ("beside", {}, "has an unknown tensor 'beside."),
+        ({"aggregates.sizes.components": 7}, "aggregates had 6 features, and schema.json gives 7"),
+        ({"aggregates.sizes.components": 7, "aggregates.dim": 7}, "has 'projection' as .* ask for"),
+        ({"aggregates.sizes.components": 2**50, "aggregates.dim": 2**50}, "has 'projection' as|damaged"),
+        ({"aggregates.sizes.components": 0}, "damaged: block 'aggregates': components must be at least 1"),
+        ({"aggregates.sizes.values": 1}, "has 'mean' as"),
+        ({"aggregates.sizes.colour": 1}, "damaged: .*colour"),
+        ({"aggregates.kind": "codes"}, "damaged: .*values"),
+        ({"colour": {}}, "model.json is damaged: blocks.colour.kind: Field required"),
+        ({"colour": {"kind": "red"}}, "model.json is damaged: block 'colour': .*accepted: aggregates, codes"),
+        ({"colour": {"kind": "timing", "sizes": {}, "dim": 8}}, "colour had 8 features, and schema.json gives 7"),
+        ({"colour": {"kind": "timing"}}, "model.json is damaged: blocks.colour: .*it lacks sizes"),
+        ({"colour": {"kind": "static"}}, "model.json is damaged: blocks.colour: .*it lacks columns"),
+        ({"colour": {"kind": "table", "columns": ["a"], "time": None}}, "blocks.colour: .*it lacks means"),
+        ({"aggregates": ABSENT}, "vector names the block 'aggregates', which is not listed"),
     ],
 )
-def test_damaged_parts_are_refused(copied: Path, place: str, value: Any, message: str) -> None:
-    change(copied / "model.json", place, value)
+def test_damaged_parts_are_refused(copied: Path, changes: dict[str, Any], message: str) -> None:
+    for place, value in changes.items():
+        change(copied / "model.json", f"blocks.{place}", value)
     with pytest.raises(ev.CheckpointError, match=message) as error:
         ev.load(copied)
     assert "\n" not in str(error.value)
+
+
+def test_tensors_of_no_block_are_refused(copied: Path) -> None:
+    change(copied / "model.json", "vector", ["learned"])
+    for name in ("aggregates", "timing"):
+        change(copied / "model.json", f"blocks.{name}", ABSENT)
+        with pytest.raises(ev.CheckpointError, match=r"has an unknown tensor 'aggregates\."):
+            ev.load(copied)
 
 
 def test_parts_need_times() -> None:
@@ -308,7 +332,7 @@ def test_wide_tables_have_fewer_values_of_each_column() -> None:
     )  # fmt: skip
     assert sizes_beside(narrow, ["aggregates"], 64)["aggregates"] == {"components": 64, "values": 50, "frequent": 20}
     sizes = sizes_beside(wide, ["timing", "aggregates"], 8)
-    assert sizes == {"timing": {}, "aggregates": {"components": 8, "values": 10, "frequent": 10}}
+    assert sizes == {"timing": {"components": None}, "aggregates": {"components": 8, "values": 10, "frequent": 10}}
     assert RunningHandcrafted(wide, 10, 10).dim <= WIDEST < RunningHandcrafted(wide, 20, 20).dim
 
 

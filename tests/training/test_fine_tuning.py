@@ -159,7 +159,7 @@ def test_labels_that_cannot_be_used_are_refused(
 def test_what_cannot_be_fine_tuned_is_refused(run: ev.Model, everyone: ev.Dataset) -> None:
     with pytest.raises(ev.ConfigError, match="there is no option 'epoch'; did you mean 'epochs'"):
         ev.fine_tune(run, everyone, labels(), "churn", epoch=1)
-    with pytest.raises(ev.DataError, match="by another schema than the run's; the two differ in categorical"):
+    with pytest.raises(ev.DataError, match="by another schema than the model's; the two differ in categorical"):
         ev.fine_tune(run, dataset(), labels(), "churn", epochs=1)
     with pytest.raises(ev.DataError, match=rf"entities were held out by run {run.id}; give those that it was trained"):
         ev.fine_tune(run, everyone[held_out(everyone)], labels(), "churn", epochs=1)

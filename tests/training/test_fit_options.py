@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from eventvec.blocks.untrained import BLOCKS
 from eventvec.errors import ConfigError
 from eventvec.training import FitOptions
 
@@ -45,13 +46,13 @@ from eventvec.training import FitOptions
         ({"seed": -1}, "seed must be in [0, 2^62), got -1"),
         ({"seed": 10**5000}, "seed must be a number of at most 64 bits, got one of 16610 bits"),
         ({"components": 0}, "components must be at least 1, got 0"),
-        ({"beside": ["times"]}, "beside 'times' is not known; accepted: aggregates, codes, convolutions, timing"),
+        ({"beside": ["times"]}, f"beside 'times' is not known; accepted: {', '.join(sorted(BLOCKS))}"),
         ({"beside": ["timing", ["aggregates"]]}, "beside ['aggregates'] is not known; "),
         (
             {"beside": "timing"},
-            "beside must be a list of parts among timing, aggregates, codes, convolutions, got 'timing'",
+            f"beside must be a list of parts among {', '.join(BLOCKS)}, got 'timing'",
         ),
-        ({"beside": None}, "beside must be a list of parts among timing, aggregates, codes, convolutions, got None"),
+        ({"beside": None}, f"beside must be a list of parts among {', '.join(BLOCKS)}, got None"),
         ({"checkpoint_every": 0}, "checkpoint_every must be at least 1, got 0"),
         ({"epochs": 0, "lr": 0.0}, "epochs must be at least 1, got 0; lr must be above 0 and finite, got 0.0"),
     ],

@@ -77,6 +77,11 @@ def model(kind: Any = ev.EventClassifier, **options: Any) -> Any:
     return kind("card", "at", categorical=["what"], numeric=[], progress=False, network=True, budget=600.0, **options)
 
 
+def head(learned: Any) -> Any:
+    (one,) = learned.model_.heads.values()
+    return one
+
+
 @pytest.fixture
 def only_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weigh the network alone, whatever the other models are worth."""
@@ -94,7 +99,8 @@ def only_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_kind_of_label_is_learned_saved_and_predicted_to_the_same_bits(label: str, tmp_path: Path) -> None:
     kind = ev.EventRegressor if label == "spend" else ev.EventClassifier
     learned = model(kind).fit(events(), panel(), label, label_time="known", weight="weight")
-    assert list(learned.model_.blocks) == ["network"]
+    assert list(head(learned).blocks) == ["network"]
+    assert not learned.model_.blocks
     assert learned.explain().facts["score"].value > (0.2 if label == "spend" else 0.6)  # R² or AUROC
     learned.save(tmp_path / "model")
     again = kind.load(tmp_path / "model")
@@ -102,12 +108,12 @@ def test_every_kind_of_label_is_learned_saved_and_predicted_to_the_same_bits(lab
     call = "predict" if label == "spend" else "predict_proba"
     predicted = getattr(learned, call)(events(), labels())
     assert getattr(again, call)(events(), labels()).equals(predicted)
-    run = load(tmp_path / "model" / "network")
+    run = load(tmp_path / "model" / "network-0")
     assert run.config["method"]["label"] == "label"
     assert run.config["method"]["weight"] == "weight"
-    weights = tmp_path / "model" / "network" / "model.safetensors"
+    weights = tmp_path / "model" / "network-0" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4] + b"0000")
-    with pytest.raises(CheckpointError, match="is damaged: it is not the file that was written"):
+    with pytest.raises(CheckpointError, match="is damaged or absent: it is not the file that was written"):
         kind.load(tmp_path / "model")
 
 
@@ -135,7 +141,7 @@ def test_the_predictions_of_a_fold_know_nothing_of_its_labels(monkeypatch: pytes
     labelled = lesson._labelled(folds[0])
     assert (labelled.sequences.static["label"] - 2).tolist() == y[folds[0]].tolist()
     assert labelled.keys.to_pylist() == folds[0].tolist()
-    assert [network.run.info["entities"] for _, network in seen] == [len(rows) for rows in folds]
+    assert [network.model.info["entities"] for _, network in seen] == [len(rows) for rows in folds]
 
 
 @pytest.mark.usefixtures("only_the_network")
@@ -153,7 +159,7 @@ def test_the_network_starts_from_the_encoder_of_a_run(encoder: str) -> None:
     data = ev.read(events(), key="card", time="at", categorical=["what"], numeric=[])
     run = ev.fit(data, method="coles", encoder=encoder, epochs=1, dim=6, beside=[])
     learned = model(vector=run).fit(data, labels()["churn"].to_numpy())
-    network = learned.model_.blocks["network"].run
+    network = head(learned).blocks["network"].model
     assert network.encoder.dim == 6
     assert network.info["from"] == run.id
     assert ("auxiliary" in network.config["method"]) == (encoder == "gru")  # the other has no states
@@ -169,7 +175,7 @@ def test_a_network_without_weight_is_dropped_and_not_trained_again(monkeypatch: 
     monkeypatch.setattr(NetworkLesson, "out_of_parts", lambda self, parts, *_: np.full(len(parts), 0.5))
     monkeypatch.setattr(NetworkLesson, "trained", lambda *_: trained.append(None))
     learned = model().fit(events(), labels(), "churn", label_time="known")
-    assert "network" not in learned.model_.blocks
+    assert "network" not in head(learned).used
     assert not trained
 
 

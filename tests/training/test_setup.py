@@ -12,7 +12,7 @@ import eventvec as ev
 from eventvec.config import build_method, describe
 from eventvec.encoders.interface import lineage_of
 from eventvec.training.setup import parent_run, set_up, settings
-from fits import coles, dataset, same, table, weights
+from fits import coles, dataset, same, sign, table, weights
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +126,7 @@ def test_a_run_that_starts_from_another_records_it_and_loads_without_it(
     assert f"started from run {run.id}" in (tmp_path / "second" / "README.md").read_text()
     text = (tmp_path / "second" / "config.toml").read_text()
     (tmp_path / "second" / "config.toml").write_text(text.replace(str(run.path), "absent"))
+    sign(tmp_path / "second")
     assert same(weights(ev.load(tmp_path / "second").method), weights(second.method))
 
 
@@ -134,7 +135,7 @@ def test_an_encoder_is_trained_further_without_change(data: ev.Dataset, run: ev.
         settings(data.sequences, {"encoder": {"from": str(run.path), "dim": 16}}, run)
     assert settings(data.sequences, {"encoder": {"dim": 32}}, run)["encoder"]["dim"] == 32
     other = ev.read(table(), key="id", time="t", categorical=["code"])
-    with pytest.raises(ev.DataError, match=r"by another schema than the run's; the two differ in numeric"):
+    with pytest.raises(ev.DataError, match=r"by another schema than the model's; the two differ in numeric"):
         ev.fit(other, method={"encoder": {"from": str(run.path)}}, epochs=1)
 
 
@@ -153,7 +154,7 @@ def test_an_encoder_without_a_name_cannot_be_built_again(data: ev.Dataset) -> No
 
 
 def test_a_run_that_is_absent_cannot_be_started_from(tmp_path: Path) -> None:
-    with pytest.raises(ev.CheckpointError, match="is not a run folder"):
+    with pytest.raises(ev.CheckpointError, match="is no model folder"):
         parent_run({"encoder": {"from": str(tmp_path)}})
 
 

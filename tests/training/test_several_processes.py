@@ -24,6 +24,7 @@ import cases
 import eventvec as ev
 import make
 from eventvec import distributed
+from eventvec.blocks.untrained import EventBlock
 from eventvec.cli import app
 from eventvec.embedding import encode
 from eventvec.encoders import PointEncoder, SetEncoder
@@ -314,8 +315,10 @@ def check_trained_by_two(printed: str, folder: Path) -> None:
     assert one.keys() == two.keys()
     for name, values in one.items():
         torch.testing.assert_close(two[name], values, rtol=2e-3, atol=2e-4)
-    (whole,), (shared,) = (ev.load(folder / run).beside.values() for run in ("one", "two"))
-    assert torch.equal(encode(shared, data.sequences), encode(whole, data.sequences))
+    whole, shared = (ev.load(folder / run).blocks["timing"] for run in ("one", "two"))
+    assert isinstance(whole, EventBlock)
+    assert isinstance(shared, EventBlock)
+    assert torch.equal(encode(shared.encoder, data.sequences), encode(whole.encoder, data.sequences))
 
 
 def test_two_commands_train_the_run_that_one_process_does(tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def fit(
         raise ConfigError("name the run folder to write: --out FOLDER")
     from eventvec import distributed
     from eventvec.embedding import choose_device
-    from eventvec.methods.declarations import declared, static_notes, static_roles
+    from eventvec.methods.declarations import static_notes, static_roles
     from eventvec.models.model_files import check_folder
     from eventvec.parts import load_installed
     from eventvec.training.setup import parent_run, set_up, settings
@@ -207,7 +207,7 @@ def fit(
         "run": str(out_), "entities": len(data), "usable": run.usable, "steps": run.steps, "seconds": run.seconds,
         "stopped": run.stopped, "epoch": epoch["epoch"], "loss": epoch["loss"], "validation": epoch["validation"],
     }  # fmt: skip
-    if score := declared(run.method).score_entry:
+    if score := run.declared.score_entry:
         summary[score] = epoch.get(score)
     terminal.show(summary, json_)
 

@@ -129,9 +129,7 @@ def _loaded(path: str, run_id: str, vocabulary: str, device: str, versions: tupl
             f"{path} on {socket.gethostname()} has other vocabularies in schema.json than when the job began; restore "
             "that file from a backup"
         )
-    run.method.to(choose_device(device))
-    run.method.eval()
-    return run
+    return run.to(choose_device(device))
 
 
 def _read(job: Job, run: Model, shard: int, table: pa.Table) -> Dataset | None:

@@ -31,7 +31,8 @@ from eventvec.exporting.graph import Graph, Value
 from eventvec.exporting.predictor_graph import described_labels, predictions, static_fields
 from eventvec.files import path_only, whole
 from eventvec.methods import Supervised
-from eventvec.models import Model, check_model
+from eventvec.methods.declarations import Method
+from eventvec.models import LEARNED, Model, check_model
 from eventvec.schema import Categorical, Numeric, Schema
 from eventvec.tables import check_output
 
@@ -136,17 +137,22 @@ def _inputs(graph: Graph, schema: Schema, continues: bool) -> FlatRows:
 
 def _predict(run: Model, graph: Graph, embedding: Value) -> None:
     """Add what the run predicts for each label to the outputs, from the embedding and from static columns."""
-    if not isinstance(run.method, Supervised):
+    method = _method(run)
+    if not isinstance(method, Supervised):
         return
     static = {
-        field.name: graph.input(f"static.{field.name}", _column_type(field), "rows")
-        for field in static_fields(run.method)
+        field.name: graph.input(f"static.{field.name}", _column_type(field), "rows") for field in static_fields(method)
     }
-    learned = embedding.part(0, int(run.method.encoder.dim), axis=1)  # the parts beside it come after
-    results = predictions(run.method, run.info.get("temperatures", {}), learned, static)
-    for target in run.method.label_fields:
+    learned = embedding.part(0, int(method.encoder.dim), axis=1)  # the parts beside it come after
+    results = predictions(method, run.info.get("temperatures", {}), learned, static)
+    for target in method.label_fields:
         sizes = [len(target.values)] if isinstance(target, Categorical) else []
         graph.output(f"prediction.{target.name}", results[target.name], "rows", *sizes)
+
+
+def _method(run: Model) -> Method | None:
+    """Return the method of the trained encoder; None without one."""
+    return run.method if LEARNED in run.blocks else None
 
 
 def _column_type(field: Categorical | Numeric) -> Any:
@@ -166,8 +172,8 @@ def _about(run: Model, stored_dim: int) -> dict[str, Any]:
         "explode": schema.explode,
         "columns": [_described(field, "codes") for field in schema.fields]
         + [_described(field, "lists") for field in schema.bags],
-        "static": [_described(field, "codes") for field in static_fields(run.method)],
-        "labels": described_labels(run.method),
+        "static": [_described(field, "codes") for field in static_fields(_method(run))],
+        "labels": described_labels(_method(run)),
         "dim": int(encoder.dim),
         "stored_dim": stored_dim,
         "parts": {name: list(place) for name, place in encoder.parts.items()} if isinstance(encoder, Joined) else {},

@@ -66,7 +66,9 @@ def card(
     described = _of_folder(path_only(run)) if isinstance(run, str | os.PathLike) else _of_run(run)
     name, path = described.info["id"], described.path
     if not described.config:
-        raise ConfigError(f"run {name} has no configuration, because its method has no name, and so it has no card")
+        raise ConfigError(
+            f"the model {name} has no card, because it has no block learned, or the method of that block has no name"
+        )
     scores = [plain_scores(name, each) for each in evaluations]
     common = None if events is None else common_sentences(_read(run, events))
     text = render_card(described.config, described.schema, described.info, described.paragraph, scores, common)
@@ -83,7 +85,7 @@ def card(
 def _of_folder(path: Path) -> _Described:
     """Return what a card says of the run in a folder, which is loaded only if its method may declare a paragraph."""
     info = read_finished(path)
-    config, schema = read_config(path), read_schema(path)
+    config, schema = read_config(path) if "learned" in info["blocks"] else {}, read_schema(path)
     method, encoder = (config.get(table, {}).get("name") for table in ("method", "encoder"))
     is_known = method in part_names.METHODS and encoder in part_names.ENCODERS
     if not config or (is_known and method not in part_names.WITH_PARAGRAPH):
@@ -98,7 +100,7 @@ def _of_run(run: Model) -> _Described:
     from eventvec.models.model import check_model
 
     check_model(run)
-    return _Described(run.config, run.schema, run.info, run.path, declared(run.method).card)
+    return _Described(run.config, run.schema, {**run.info, "vector": run.vector}, run.path, declared(run.method).card)
 
 
 def _read(run: Model | Path | str, events: Dataset | Tabular) -> Dataset:

@@ -414,7 +414,7 @@ def finish(model: Model) -> Model:
                 _written(network, path / f"{NETWORK}-{place}")
         write_tensors(path / TENSORS, tensors, {"format": "eventvec"})  # a file without tensors has a header too
         if done.config:
-            card = render_card(done.config, done.schema, done.info, done.declared.card)
+            card = render_card(done.config, done.schema, {**done.info, "vector": done.vector}, done.declared.card)
             write_text(path / "README.md", card)
         content = {
             **done.info,

@@ -166,7 +166,7 @@ def _rows(
     yield "numeric columns", ", ".join(code(column.name) for column in schema.numeric) or "none"
     yield "columns of text", ", ".join(code(column.name) for column in schema.texts)
     yield "static columns used", ", ".join(code(column.name) for column in schema.static) or "none"
-    yield "beside the learned part", ", ".join(map(code, info.get("beside", {})))
+    yield "beside the learned part", ", ".join(map(code, info["vector"][1:]))
     yield "steps, seconds", f"{info['steps']:,}, {info['seconds']:.0f}"
     yield "stopped by", info["stopped"]
     yield "epoch of the weights", str(info.get("kept_epoch", ""))

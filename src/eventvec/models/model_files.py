@@ -86,6 +86,15 @@ class _Block(BaseModel, extra="forbid"):
     means: list[Finite] = Field(default_factory=list)
     time: str | None = None
 
+    @model_validator(mode="after")
+    def complete(self) -> Self:
+        """Refuse a block without what those of its kind are made from."""
+        of_kind = {"learned": (), "static": ("columns",), "table": ("columns", "means", "time")}
+        for name in of_kind.get(self.kind, ("sizes", "dim")):
+            if name not in self.model_fields_set:
+                raise ValueError(f"it lacks {name}")
+        return self
+
 
 class _OfLabel(BaseModel, extra="forbid"):
     """A block that depends on a label: its earlier values from a table or by a rule, or a network."""
@@ -234,10 +243,12 @@ def check_digests(path: Path, known: Mapping[str, str]) -> None:
 def _digest(path: Path) -> str:
     """Return the SHA-256 of a file; a text of no file if it cannot be read."""
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() if path.is_file() else ""
+        if path.is_file():  # opening a pipe would wait for its writer
+            with path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
     except (OSError, ValueError):
-        return ""
+        pass
+    return ""
 
 
 def read_finished(path: Path) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from eventvec.dataset import Dataset
 from eventvec.encoders.interface import evaluating
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
 from eventvec.files import locked_by, path_only
-from eventvec.methods.declarations import declared
 from eventvec.methods.supervised import Predictor
 from eventvec.models import Model, check_model
 from eventvec.options import at_least, one_of
@@ -103,10 +102,10 @@ class StateSession:
         self._reading, self._writing = threading.Lock(), threading.Lock()
         self._stack, self._closed = ExitStack(), False
         with ExitStack() as opening:
-            opening.enter_context(evaluating(run.method))
+            opening.enter_context(evaluating(run.encoder))
             self._states = choose_state(run.encoder, Dataset(pa.array([], pa.string()), self._empty, run.schema), None)
             self._exact = exact_cudnn if self._states.device.type == "cuda" else nullcontext
-            predictor = declared(run.method).predictor
+            predictor = run.declared.predictor
             self._predictor = predictor.eval() if isinstance(predictor, Predictor) else None
             of_run = (state, run.id, self._states.kind)
             if read_only and not state.exists():
@@ -222,7 +221,7 @@ class StateSession:
         """Return what `predict` returns, for each of several entities."""
         if self._predictor is None:
             raise ConfigError(
-                f"the method {type(self.run.method).__name__} predicts no label; fit a run with the method supervised"
+                f"the model {self.run.id} has no network that predicts a label; fit one with the method supervised"
             )
         if self._predictor.inputs is not None:
             raise ConfigError("the run predicts from static columns too, which a store does not hold; use ev.predict")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eventvec.methods.declarations import declared
 from eventvec.models import Model, Record
 
 LOSS = "validation"
@@ -43,7 +42,7 @@ def kept_note(history: Sequence[Record], epoch: int, score: str | None = None) -
 
 def far_from_best(run: Model) -> str | None:
     """Return a warning if the weights of a run are not those of its best epoch and were far worse on validation."""
-    score = declared(run.method).score_entry
+    score = run.declared.score_entry
     best, entry = best_epoch(run.history, score), _compared_by(run.history, score)
     if best is None or run.kept_epoch is not None:
         return None
