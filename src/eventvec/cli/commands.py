@@ -276,10 +276,10 @@ def update(
         for path, each in followed.items():
             if each.has(forget):
                 each.forget(forget).save(path)
-        from eventvec.models.model_files import read_info
+        from eventvec.models.model_files import read_finished
 
         delete = engines.forget_in_shards if state.is_dir() else updating.forget
-        delete(state, forget, read_info(run)["id"])
+        delete(state, forget, read_finished(run)["states"])
         terminal.show({"state": str(state), "forgotten": 1}, json_)
         return
     if forget is not None or events is None or output is None:

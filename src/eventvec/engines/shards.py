@@ -235,7 +235,7 @@ def _job(
     folder = path_only(output)
     _check_output(folder, [Path(run), *([] if state is None else [state])])
     trained = models.load(run)
-    shards = engine.shards if state is None else number_of_stores(state, trained.id, engine.shards)
+    shards = engine.shards if state is None else number_of_stores(state, trained.states_of, engine.shards)
     options = ReadOptions.of(reading)
     cut = options.cuts.until is not None or options.cuts.cutoffs is not None
     if state is None and capabilities(trained.encoder).reads_moment and not cut:
@@ -274,7 +274,7 @@ def _job(
         origin=options.describe(events),
         versions=models.versions(),
         vocabulary=trained.schema.vocabulary,
-        stores=None if state is None else create_stores(state, trained.id, shards),
+        stores=None if state is None else create_stores(state, trained.states_of, shards),
     )
 
 

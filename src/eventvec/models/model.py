@@ -7,6 +7,7 @@ mode 0600 and are written whole or not at all, and what is loaded is compared wi
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -180,6 +181,20 @@ class Model:
     def declared(self) -> Declared:
         """What the method of the trained encoder declares; the defaults without one."""
         return declared(self.method) if LEARNED in self.blocks else Declared()
+
+    @cached_property
+    def states_of(self) -> str:
+        """The digest of the blocks in the vector and of how events are coded, to which state stores are bound.
+
+        A head that is added or trained again keeps it.
+        """
+        described, tensors = describe_blocks({name: self.blocks[name] for name in self.vector})
+        about = [described, dict(self.config), replace(self.schema, static=()).to_json()]
+        digest = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode())
+        for name in sorted(tensors):
+            digest.update(name.encode())
+            digest.update(tensors[name].detach().cpu().reshape(-1).view(torch.uint8).numpy())
+        return digest.hexdigest()[:12]
 
     @property
     def history(self) -> tuple[Record, ...]:
@@ -420,6 +435,7 @@ def finish(model: Model) -> Model:
             **done.info,
             "blocks": described,
             "vector": list(done.vector),
+            "states": done.states_of,
             "heads": [each for each, _, _ in heads],
             "files": digests(path),
         }
@@ -454,7 +470,7 @@ def load(path: Path | str) -> Model:
     path = path_only(path)
     info = read_finished(path)
     check_parts(path, info.get("parts", {}))
-    content = {name: info.pop(name) for name in ("blocks", "vector", "heads", "files")}
+    content = {name: info.pop(name) for name in ("blocks", "vector", "states", "heads", "files")}
     check_digests(path, content["files"])
     schema = read_schema(path)
     tensors, _ = read_tensors(path / TENSORS)

@@ -180,6 +180,7 @@ class _Finished(_Info):
 
     blocks: dict[str, _Block]
     vector: list[str]
+    states: str
     heads: list[_Head]
     files: dict[str, str]
 

@@ -107,7 +107,7 @@ class StateSession:
             self._exact = exact_cudnn if self._states.device.type == "cuda" else nullcontext
             predictor = run.declared.predictor
             self._predictor = predictor.eval() if isinstance(predictor, Predictor) else None
-            of_run = (state, run.id, self._states.kind)
+            of_run = (state, run.states_of, self._states.kind)
             if read_only and not state.exists():
                 raise CheckpointError(f"{state} is not a state store: there is no such file")
             options: dict[str, Any] = {"vocabulary": run.schema.vocabulary, "whole_log": durability == "full"}

@@ -131,7 +131,7 @@ def apply_batch(
     with evaluating(run.encoder), exact_cudnn():
         states = choose_state(run.encoder, data, chosen.recent)
         with (
-            opened(state, run.id, states.kind, vocabulary=run.schema.vocabulary, shard=shard) as store,
+            opened(state, run.states_of, states.kind, vocabulary=run.schema.vocabulary, shard=shard) as store,
             store.writing(),
         ):
             batch = store.batch(chosen.batch_id, identity)
