@@ -193,7 +193,7 @@ class Model:
         digest = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode())
         for name in sorted(tensors):
             digest.update(name.encode())
-            digest.update(tensors[name].detach().cpu().reshape(-1).view(torch.uint8).numpy())
+            digest.update(tensors[name].detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()[:12]
 
     @property
