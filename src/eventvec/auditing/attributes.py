@@ -12,13 +12,14 @@ from eventvec.auditing.findings import Row, judged, unanswered
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError
 from eventvec.evaluation import evaluate
+from eventvec.examples.labelled import join_examples
 from eventvec.learners.metrics import METRICS
 from eventvec.statistics.corrections import together
 from eventvec.statistics.estimates import decimal
 from eventvec.tables import Embeddings
-from eventvec.tables.coding import missing_values
-from eventvec.tables.keys import rows_among
-from eventvec.tables.sources import Tabular, read_table
+from eventvec.tables.label_times import labels_beside
+from eventvec.tables.read_options import LabelTime
+from eventvec.tables.sources import Tabular
 
 OPPONENTS = ("aggregates", "handcrafted", "event_count", "untrained")
 """The features of the same events that need no training."""
@@ -53,7 +54,7 @@ def attribute_findings(
                 raise
             findings.append(unanswered("attribute", column, f"{column}: {error}."))
             continue
-        findings.append(_finding(result, _chance(result, z, protected, column, data.schema.key_out), width))
+        findings.append(_finding(result, _chance(result, z, protected, column), width))
         notes += [f"{column}: {note}" for note in result.notes]
     return findings, notes
 
@@ -84,12 +85,9 @@ def _finding(result: Answer, chance: float, width: float) -> Row:
     )
 
 
-def _chance(result: Answer, z: Embeddings, protected: Tabular, column: str, key: str) -> float:
+def _chance(result: Answer, z: Embeddings, protected: Tabular, column: str) -> float:
     """Return the score of guessing: half, the share of the most frequent class of the entities, or no variance."""
     if result.facts["metric"] != METRICS["multiclass"][0]:
         return 0.5 if result.facts["metric"] == METRICS["binary"][0] else 0.0
-    frame = read_table(protected, [key, column])
-    rows = rows_among(z, frame[key].alias("").to_arrow(), key)
-    values = frame[column].gather(rows[rows >= 0])
-    counts = values.filter(~missing_values(values)).value_counts()["count"].to_numpy()
-    return float(np.max(counts) / np.sum(counts))
+    counts = np.bincount(join_examples(z, labels_beside(z, protected, [column], LabelTime())).target().y)
+    return float(counts.max() / counts.sum())

@@ -36,7 +36,14 @@ from eventvec.options import accepts, gather
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings, read, times
 from eventvec.tables import until as cut
-from eventvec.tables.label_times import after_the_last_event, doubts, fitted_later, hides_later, labels_beside
+from eventvec.tables.label_times import (
+    TimedLabels,
+    after_the_last_event,
+    doubts,
+    fitted_later,
+    hides_later,
+    labels_beside,
+)
 from eventvec.tables.sources import Tabular, columns_of, kept
 
 
@@ -113,32 +120,19 @@ def evaluate(
         z = replace(z, metadata={**z.metadata, "until": chosen.until})
     timed = labels_beside(z, kept(labels), names, chosen, key=chosen.key, group=chosen.group, weight=chosen.weight)
     examples = join_examples(z, timed)
-    _refuse_leaks(examples, chosen.until, with_cutoffs(z, timed))
-    return evaluate_examples(examples, data, features, progress, options)
-
-
-def evaluate_examples(
-    examples: Examples[Embeddings],
-    data: Dataset | Tabular | None,
-    features: Mapping[str, Tabular] | None,
-    progress: Progress | None,
-    options: Mapping[str, Any],
-) -> Answer:
-    """Return how well embeddings that have been joined to labels predict them, see `evaluate`."""
-    chosen, notes = gather(options, LabelOptions, EvaluationOptions), examples.notes
+    _refuse_leaks(examples, timed, chosen.until)
     for option in ("split_at", EARLIER):
         if vars(chosen)[option] is not None and examples.times is None:
             raise ConfigError(
                 f"{option} needs the time of each label; name its column in the label table: label_time= (--label-time)"
             )
-    z, timed, later, among = examples.rows, examples.timed, None, examples.times
-    assert timed is not None
+    later, notes, moments = None, examples.notes, examples.times
     if chosen.split_at is not None:
         examples, later, split_notes = _split(examples, chosen)
         notes += split_notes
-    if isinstance(data, Dataset) and among is not None:
-        notes += after_the_last_event(data, among, str(timed.time))
-    notes += fitted_later(z.schema, z.metadata.get("holdouts") or (), among)
+    if isinstance(data, Dataset) and moments is not None:
+        notes += after_the_last_event(data, moments, str(timed.time))
+    notes += fitted_later(z.schema, z.metadata.get("holdouts") or (), moments)
     z, moments = examples.rows, examples.times
     sets, texts_of, feature_notes = _feature_sets(z, data, moments, chosen.until, chosen.also)
     if chosen.earlier_labels is not None:
@@ -187,14 +181,15 @@ def evaluate_examples(
         raise
 
 
-def _refuse_leaks(examples: Examples[Embeddings], until: times.Instant | None, remedy: str) -> None:
+def _refuse_leaks(examples: Examples[Embeddings], timed: TimedLabels, until: times.Instant | None) -> None:
     """Refuse embeddings with events after the time of their label, or after the time for all labels."""
-    z, timed = examples.rows, examples.timed
+    z = examples.rows
     if until is not None:
         limit = times.instant(z.schema, until)
         refuse_later_events(z, limit, str(until), "embed the events before it: --until", examples.inclusive)
-    if examples.times is not None and timed is not None:
-        refuse_later_events(z, examples.times, f"the time in {shown(str(timed.time))}", remedy, examples.inclusive)
+    if examples.times is not None:
+        where = f"the time in {shown(str(timed.time))}"
+        refuse_later_events(z, examples.times, where, with_cutoffs(z, timed), examples.inclusive)
 
 
 def _split(

@@ -1,1 +1,1 @@
-"""Labels beside the histories that they belong to."""
+"""Examples: rows of histories or embeddings with the labels that they belong to."""
