@@ -2,7 +2,7 @@
 
 ::
 
-    influences       `influence`: the fields and periods of a run's events, on labels or without
+    influences       `influence`: the fields and periods of a model's events, on labels or without
     influence_options  its options
     left_out         the events without a field, and without a period
     vectors_without  the vectors from all events, and without each field and period

@@ -123,10 +123,10 @@ def influence(
         data = labelled_histories(data, timed)
     if entity is not None:
         check_entities(data)
-    if capabilities(run.encoder).reads_moment:
+    if capabilities(run.representation).reads_moment:
         data = with_moment(data)
     x = data.sequences
-    usable = ((x.lengths > 0) & readable_rows(run.encoder, x)).cpu().numpy()
+    usable = ((x.lengths > 0) & readable_rows(run.representation, x)).cpu().numpy()
     place = None if entity is None else _place(data, entity, usable)
     request = _Request(run, data, usable, place, chosen, progress)
     if timed is None:
@@ -191,12 +191,12 @@ class _Request:
 
     def vectors(self, rows: Array) -> Array:
         """Return the vectors of rows from all events."""
-        return encode(self.run.encoder, self.data.sequences[torch.from_numpy(rows)]).numpy()
+        return encode(self.run.representation, self.data.sequences[torch.from_numpy(rows)]).numpy()
 
     def measured(self, rows: Array) -> VectorsWithout:
         """Return the vectors of rows from all events, and, as they are asked for, without each part."""
         x = self.data.sequences[torch.from_numpy(rows)]
-        return VectorsWithout(self.run.encoder, x, self.data.schema, self.progress)
+        return VectorsWithout(self.run.representation, x, self.data.schema, self.progress)
 
 
 def _of_vectors(request: _Request) -> Answer:

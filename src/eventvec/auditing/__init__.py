@@ -1,8 +1,8 @@
-"""A privacy audit of a run: what its vectors reveal about people, in three questions.
+"""A privacy audit of a model: what its vectors reveal about people, in three questions.
 
 ::
 
-    privacy_audit  `audit`: all three questions on one run and its events
+    privacy_audit  `audit`: all three questions on one model and its events
     audit_options  its options
     attributes     which protected columns can be read from the vectors
     linkage        whether two parts of one history can be matched across files

@@ -98,7 +98,7 @@ def _likeness(run: Model, data: Dataset, rows: Array) -> tuple[Array, Array]:
     alike = np.zeros(len(rows))
     positions = np.flatnonzero(long)
     if len(positions) > 1:
-        similarity = similarities(run.encoder, x[torch.from_numpy(positions)])
+        similarity = similarities(run.representation, x[torch.from_numpy(positions)])
         alike[positions] = np.diagonal(similarity)
     return alike, long
 

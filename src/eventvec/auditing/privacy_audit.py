@@ -1,4 +1,4 @@
-"""`audit`: what the vectors of a run reveal about people, in three questions."""
+"""`audit`: what the vectors of a model reveal about people, in three questions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from eventvec.auditing.findings import Row, answer
 from eventvec.auditing.linkage import linkage_finding
 from eventvec.auditing.membership import membership_findings
 from eventvec.dataset import Dataset, check_entities
+from eventvec.embedding import embed
 from eventvec.errors import ConfigError, no_column, shown
 from eventvec.models import Model, check_model
 from eventvec.options import accepts, gather
@@ -23,29 +24,30 @@ LEVEL = 0.05
 
 @accepts(AuditOptions)
 def audit(
-    run: Model,
+    model: Model,
     events: Dataset | Tabular,
     protected: Tabular | None = None,
     *,
     progress: Callable[[int, int, str], None] | None = None,
     **options: Any,
 ) -> Answer:
-    """Return what the vectors of a run reveal: protected columns, whose two files are, and who was trained on.
+    """Return what the vectors of a model reveal: protected columns, whose two files are, and who was trained on.
 
     *Attributes.* Each protected column is predicted from the vectors in a cross-validation, beside simple features of
     the same events (aggregates, hand-crafted features, the number of events, an event encoder without training).
     *Linkage.* Each history is cut into two halves, which are embedded as if they stood under different keys in two
-    files; it is counted how often the halves find each other. *Membership.* Entities that the run held out are compared
-    with those that it was trained on. This needs a run with held-out entities, and all events of its training.
+    files; it is counted how often the halves find each other. *Membership.* Entities that the model held out are
+    compared with those that it was trained on. This needs a model with held-out entities, and all events of its
+    training.
 
     A question is answered with `yes` where an interval lies above chance. The intervals hold together for all columns,
-    and for all attacks, of a question, so a run without a leak is answered with `yes` in at most 5 % of audits for
+    and for all attacks, of a question, so a model without a leak is answered with `yes` in at most 5 % of audits for
     each question. `not found` comes with the largest leak that the interval allows. Other attacks can reveal more.
 
     Relations: `evaluate` scores labels for their own sake; this function asks what should not be there.
 
     Args:
-        run: The run.
+        model: The model.
         events: The events of its entities, held-out ones included, as `Model.read` takes them.
         protected: A table with the key and protected columns, such as age or sex. Without it, attributes are left out.
         progress: Called with the number of questions that are done, of all questions, and what comes next.
@@ -77,11 +79,11 @@ def audit(
         >>> result.rows[0]["name"], result.rows[0]["answer"]
         ('old', 'yes')
     """
-    check_model(run)
+    check_model(model)
     chosen = gather(options, AuditOptions)
     if chosen.columns is not None and protected is None:
         raise ConfigError("columns are named without the table that has them; give it: protected= (--protected)")
-    data = run.read(events)
+    data = model.read(events)
     check_entities(data)
     names = [] if protected is None else _columns(protected, chosen.columns, data.schema.key_out)
     steps = ["embedding", "attributes", "linkage", "membership"]
@@ -91,7 +93,7 @@ def audit(
             progress(done, len(steps), steps[done] if done < len(steps) else "")
 
     step(0)
-    z = run.embed(data)
+    z = embed(model.representation, data)
     findings: list[Row] = []
     notes: list[str] = list(data.notes)
     step(1)
@@ -101,14 +103,20 @@ def audit(
         )
         findings, notes = findings + some, notes + more
     step(2)
-    findings.append(linkage_finding(run.encoder, data.sequences, data.schema, seed=chosen.seed, level=LEVEL))
+    findings.append(linkage_finding(model.representation, data.sequences, data.schema, seed=chosen.seed, level=LEVEL))
     step(3)
-    some, more = membership_findings(run, z, data, seed=chosen.seed, level=LEVEL)
+    some, more = membership_findings(model, z, data, seed=chosen.seed, level=LEVEL)
     step(4)
-    if run.beside:
-        parts = " and ".join(run.beside)
+    if model.beside:
+        parts = " and ".join(model.beside)
         notes.append(f"The vectors also have the parts {parts}, which repeat features of the events.")
-    facts = {"run": run.id, "entities": len(data), "events": data.sequences.total, "level": LEVEL, "seed": chosen.seed}
+    facts = {
+        "run": model.id,
+        "entities": len(data),
+        "events": data.sequences.total,
+        "level": LEVEL,
+        "seed": chosen.seed,
+    }
     return answer(findings + some, facts, tuple(dict.fromkeys(notes + more)))
 
 

@@ -45,9 +45,9 @@ def options(
     """Take the options of the application itself."""
 
 
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a file that eventvec did not write, too.")]
-Output = Annotated[str, typer.Option("--output", "-o", callback=table_output, help=WRITTEN)]
+Output = Annotated[str, typer.Option("--out", "-o", callback=table_output, help=WRITTEN)]
 
 BEGUN = ("model.json", "plan.json")
 """The files of `fit` and `compare` in a folder in which `--resume` continues."""

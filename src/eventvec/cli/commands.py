@@ -12,11 +12,22 @@ from typing import Annotated, Any
 
 import typer
 
-from eventvec import engines, evaluation, part_names, predicting, reporting, searching, tables, training, updating
+from eventvec import (
+    engines,
+    evaluation,
+    models,
+    part_names,
+    predicting,
+    reporting,
+    searching,
+    tables,
+    training,
+    updating,
+)
 from eventvec.cli import terminal
 from eventvec.cli.application import Output, Overwrite, RunFolder, command
 from eventvec.cli.doctor import show_machine
-from eventvec.cli.event_inputs import counts, on_device, to_learn, to_score
+from eventvec.cli.event_inputs import counts, on_device, read_events, to_learn, to_score
 from eventvec.cli.on_engines import embed_on_engine, is_on_engine, update_on_engine
 from eventvec.cli.parameters import (
     FILES,
@@ -249,7 +260,7 @@ def update(
     run: RunFolder,
     state: Annotated[Path, typer.Option(help="State store of the run; created if it does not exist.")],
     events: Annotated[str | None, typer.Argument(metavar="NEW_EVENTS", callback=event_tables, help=FILES)] = None,
-    output: Annotated[str | None, typer.Option("--output", "-o", callback=table_output, help=WRITTEN)] = None,
+    output: Annotated[str | None, typer.Option("--out", "-o", callback=table_output, help=WRITTEN)] = None,
     index: Annotated[
         list[Path] | None,
         typer.Option(
@@ -389,14 +400,19 @@ def surprise(
 @command
 @takes(LabelOptions, (EvaluationOptions, ("task", "folds", "fractions", "seed", "models")))
 def evaluate(
-    embeddings: Annotated[
+    first: Annotated[
         str,
-        typer.Argument(metavar="Z.parquet", callback=not_empty, help="Embeddings that `embed` wrote: file or table."),
+        typer.Argument(
+            metavar="MODEL|Z.parquet", callback=not_empty, help="Model folder, or embeddings that `embed` wrote."
+        ),
     ],
-    labels: Annotated[
-        str, typer.Argument(metavar="LABELS", callback=not_empty, help="Table with the key and the label.")
+    second: Annotated[
+        str, typer.Argument(metavar="EVENTS|LABELS", callback=not_empty, help="Events of a model, or the labels.")
     ],
     label: Annotated[list[str], typer.Option(help="Column to predict; several, of two values each, are averaged.")],
+    third: Annotated[
+        str | None, typer.Argument(metavar="[LABELS]", callback=not_empty, help="Table with the key and the label.")
+    ] = None,
     events: Annotated[
         str | None, typer.Option(callback=event_tables, help="Events that were embedded, for hand-crafted features.")
     ] = None,
@@ -405,7 +421,7 @@ def evaluate(
     ] = None,
     features: FeatureTables = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="HTML page to write: results, a map and neighbours.")
+        Path | None, typer.Option("--out", "-o", help="HTML page to write: results, a map and neighbours.")
     ] = None,
     overwrite: Overwrite = False,
     full: Full = False,
@@ -414,17 +430,24 @@ def evaluate(
 ) -> None:
     """Measure how well embeddings predict a label, beside hand-crafted features of the same events, in the same folds.
 
-    Example: `eventvec evaluate embeddings.parquet labels.parquet --label churn --events events.parquet`
+    Example: `eventvec evaluate model events.parquet labels.parquet --label churn`, or of embeddings `eventvec evaluate
+    embeddings.parquet labels.parquet --label churn --events events.parquet`
 
     With labels of several months, train before a date and test after it: `eventvec embed run events.parquet --cutoffs
     labels.parquet --cutoff-column month -o z.parquet`, then `eventvec evaluate z.parquet labels.parquet --label churn
     --label-time month --split-at 2025-01-01 --gap 30d`
     """
+    if third is not None and events is not None:
+        raise ConfigError("give EVENTS after MODEL, or --events with embeddings, not both")
+    labels = second if third is None else third
     if output is not None:
-        tables.check_output(output, [embeddings, labels, events, *(features or ())], overwrite=overwrite)
+        tables.check_output(output, [first, second, third, events, *(features or ())], overwrite=overwrite)
         reporting.need_packages()
-    z, data = tables.read_embeddings(embeddings), None
-    if events is not None:
+    data: Any = None
+    z: Any = models.load(first) if third is not None else tables.read_embeddings(first)
+    if third is not None:
+        data = read_events(z, event_tables(second), {} if time_format is None else {"time_format": time_format})
+    elif events is not None:
         with bar("reading"):
             data = tables.read(events, schema=z.schema, time_format=time_format)
     column = label[0] if len(label) == 1 else label
@@ -439,9 +462,8 @@ def evaluate(
     if output is not None:
         joined = {name: options[name] for name in reporting.JOINED if name in options}
         with bar("reporting") as tick:
-            page = reporting.report(
-                None, data, embeddings=z, labels=labels, evaluations=result, progress=tick, **joined
-            )
+            what: dict[str, Any] = {"embeddings": z} if third is None else {"model": z}
+            page = reporting.report(data=data, labels=labels, evaluations=result, progress=tick, **what, **joined)
         page.write(output, overwrite=overwrite)
     terminal.decide(result, json_, full)
 

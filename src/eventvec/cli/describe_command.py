@@ -29,7 +29,7 @@ def describe(
     ] = None,
     numbered: Annotated[bool, typer.Option("--numbered", help="Number the codes, so none is written out.")] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", callback=table_output, help="Parquet file for the sentences.")
+        Path | None, typer.Option("--out", "-o", callback=table_output, help="Parquet file for the sentences.")
     ] = None,
     save: Annotated[Path | None, typer.Option(help="Write an index to this file, for `search --text`.")] = None,
     most: Annotated[int | None, typer.Option(help="The largest number of sentences of a history. Default: 30.")] = None,

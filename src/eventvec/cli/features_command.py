@@ -26,14 +26,14 @@ def features(
         str | None,
         typer.Option(
             callback=not_empty,
-            help="The features: handcrafted, aggregates, timing, codes or convolutions, one or several of them. "
-            "Separated by commas, like a,b,c.",
+            help="The features: handcrafted, lists, timing, aggregates, codes, convolutions or responses, one or "
+            "several of them; learned of a trained model. Separated by commas, like a,b,c.",
         ),
     ] = None,
-    run: Annotated[
-        Path | None, typer.Option(help="Run of an earlier table (--out), whose columns the table gets.")
+    model: Annotated[
+        Path | None, typer.Option(help="Model of an earlier table (--save) or another, whose features the table gets.")
     ] = None,
-    out_: Annotated[Path | None, typer.Option("--out", help="Run folder to write, for later tables.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Model folder to write, for later tables.")] = None,
     overwrite: Overwrite = False,
     json_: Json = False,
     **options: Any,
@@ -43,15 +43,15 @@ def features(
     Example: `eventvec features events.parquet --key card --time when -o features.parquet`
 
     As of the times of a table, with the columns of every later table fixed: `eventvec features events.parquet --key
-    card --time when --cutoffs labels.parquet --cutoff-column month --out features-run -o features.parquet`
+    card --time when --cutoffs labels.parquet --cutoff-column month --save features-model -o features.parquet`
 
-    Tomorrow: `eventvec features events.parquet --run features-run -o features.parquet`
+    Tomorrow: `eventvec features events.parquet --model features-model -o features.parquet`
     """
     chosen = given(parts=None if parts is None else split_names(parts))
-    tables.check_output(output, [events, run, options.get("cutoffs")], overwrite=overwrite)
+    tables.check_output(output, [events, model, options.get("cutoffs")], overwrite=overwrite)
     with bar("computing") as tick:
-        z = models.features(events, run=run, out=out_, progress=tick, **chosen, **options)
+        z = models.features(events, model=model, save=save, progress=tick, **chosen, **options)
     terminal.notes(z.metadata["notes"])
     tables.write(output, z, overwrite=overwrite)
-    run_folder = {} if out_ is None else {"run": str(out_)}
-    terminal.show({"output": public_name(output), **counts(z), "features": z.shape[1], **run_folder}, json_)
+    folder = {} if save is None else {"model": str(save)}
+    terminal.show({"output": public_name(output), **counts(z), "features": z.shape[1], **folder}, json_)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DIFFERENT = 3
 """The exit code of `drift --fail` if the periods differ."""
 PERIOD = "Events as for `fit`, or embeddings that `embed` wrote."
-Page = Annotated[Path | None, typer.Option("--output", "-o", help="HTML page to write.")]
+Page = Annotated[Path | None, typer.Option("--out", "-o", help="HTML page to write.")]
 COLUMNS = (Columns, ("key", "time", "categorical", "numeric", "hashed", "summed", "texts"))
 FORMAT = (TableFormat, ("time_format", "order", "ties", "explode"))
 
@@ -124,9 +124,9 @@ def compare(
 def drift(
     old: Annotated[str, typer.Argument(metavar="OLD", callback=event_tables, help=PERIOD)],
     new: Annotated[str, typer.Argument(metavar="NEW", callback=event_tables, help=PERIOD)],
-    run: Annotated[
+    model: Annotated[
         str | None,
-        typer.Option(callback=not_empty, help="Run folder: it reads and embeds the events."),
+        typer.Option(callback=not_empty, help="Model folder: it reads and embeds the events."),
     ] = None,
     output: Page = None,
     fail: Annotated[bool, typer.Option("--fail", help="Exit with code 3 if the periods differ.")] = False,
@@ -138,15 +138,15 @@ def drift(
 ) -> None:
     """Show whether two periods differ, column by column and in their embeddings, with a bounded rate of false alarms.
 
-    Example: `eventvec drift march.parquet april.parquet --run run -o drift.html`
+    Example: `eventvec drift march.parquet april.parquet --model model -o drift.html`
 
-    Without a run, the columns alone: `eventvec drift march.parquet april.parquet --key card --time when`
+    Without a model, the columns alone: `eventvec drift march.parquet april.parquet --key card --time when`
     """
     if output is not None:
-        tables.check_output(output, [old, new, run], overwrite=overwrite)
-    trained = None if run is None else on_device(run, device)
+        tables.check_output(output, [old, new, model], overwrite=overwrite)
+    trained = None if model is None else on_device(model, device)
     with bar("comparing") as tick:
-        result = shift.drift(old, new, run=trained, progress=tick, **options)
+        result = shift.drift(old, new, model=trained, progress=tick, **options)
     _show(result, output, overwrite, full, json_)
     if fail and result.facts["drift"]:
         raise typer.Exit(DIFFERENT)
@@ -160,7 +160,7 @@ def drift(
 )
 def report(
     run: RunFolder,
-    output: Annotated[Path, typer.Option("--output", "-o", help="HTML page to write.")],
+    output: Annotated[Path, typer.Option("--out", "-o", help="HTML page to write.")],
     events: Annotated[
         str | None, typer.Option(callback=event_tables, help="Events, for what the data are and for histories.")
     ] = None,

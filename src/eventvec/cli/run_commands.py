@@ -41,7 +41,7 @@ def card(
     events: Annotated[
         str | None, typer.Option(callback=event_tables, help=f"To say what most histories are like. {FILES}")
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Markdown file to write.")] = None,
+    output: Annotated[Path | None, typer.Option("--out", "-o", help="Markdown file to write.")] = None,
     save: Annotated[bool, typer.Option("--save", help="Replace the card in the run folder, README.md.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
 ) -> None:
@@ -68,7 +68,7 @@ def card(
 @command
 def export(
     run: RunFolder,
-    output: Annotated[Path, typer.Option("--output", "-o", help="ONNX file to write.")],
+    output: Annotated[Path, typer.Option("--out", "-o", help="ONNX file to write.")],
     states: Annotated[bool, typer.Option(help="Continue from stored states, or else read whole histories.")] = True,
     overwrite: Overwrite = False,
     json_: Json = False,
@@ -138,13 +138,14 @@ def search(
         str | None, typer.Option(metavar="KEY", callback=not_empty, help="Key of an entity, whose like are found.")
     ] = None,
     history: Annotated[
-        str | None, typer.Option(callback=event_tables, help="Events of one entity, whose like are found; needs --run.")
+        str | None,
+        typer.Option(callback=event_tables, help="Events of one entity, whose like are found; needs --model."),
     ] = None,
     text: Annotated[
         str | None, typer.Option(help="What is to be found, in words; needs --events, or an index of sentences.")
     ] = None,
-    run: Annotated[
-        Path | None, typer.Option(help="Run that made the vectors; with --text, one trained on texts.")
+    model: Annotated[
+        Path | None, typer.Option(help="Model that made the vectors; with --text, one trained on texts.")
     ] = None,
     among: Annotated[
         str | None, typer.Option(callback=not_empty, help="Table with the keys of the entities to search.")
@@ -161,7 +162,7 @@ def search(
         bool, typer.Option("--approximate", help="Make the index approximate, for millions of vectors; needs faiss.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", callback=table_output, help="Parquet file for the hits.")
+        Path | None, typer.Option("--out", "-o", callback=table_output, help="Parquet file for the hits.")
     ] = None,
     overwrite: Overwrite = False,
     full: Full = False,
@@ -182,7 +183,7 @@ def search(
         raise ConfigError("say what to find: --key KEY, --history EVENTS or --text TEXT; or --save FILE for an index")
     for place in (save, output):
         if place is not None:
-            tables.check_output(place, [index, run, history, events, among], overwrite=overwrite)
+            tables.check_output(place, [index, model, history, events, among], overwrite=overwrite)
     searched = _index(index, approximate)
     if save is not None and isinstance(searched, searching.SentenceIndex):
         raise ConfigError(f"{index} is an index of sentences; --save keeps an index of embeddings")
@@ -193,10 +194,17 @@ def search(
             json_,
         )
         return
-    trained = None if run is None else models.load(run)
+    trained = None if model is None else models.load(model)
     with bar("searching"):
         hits = searching.search(
-            searched, key=key, history=history, text=text, run=trained, among=among, events=events, **given(count=count)
+            searched,
+            key=key,
+            history=history,
+            text=text,
+            model=trained,
+            among=among,
+            events=events,
+            **given(count=count),
         )
     if save is not None:  # last, so a search that fails leaves nothing
         searched.save(save, overwrite=overwrite)

@@ -18,6 +18,7 @@ from eventvec.comparing.compared import answer
 from eventvec.comparing.plans import STEPS, Progress, begin, budget, ticker
 from eventvec.config import Table
 from eventvec.dataset import Dataset, check_entities
+from eventvec.embedding import embed
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.evaluation import evaluate
 from eventvec.evaluation.protocols import choose_protocol
@@ -201,10 +202,10 @@ def _read(
 def _embedded(run: Model, data: Dataset) -> tuple[tables.Embeddings, dict[str, Any]]:
     """Return the vectors of a run, without the places of their parts, and what they cost, see `compared.COSTS`."""
     start = perf_counter()
-    z = run.embed(data)
+    z = embed(run.representation, data)
     seconds = perf_counter() - start
     last = int(run.history[-1]["epoch"] or 0) if run.info.get("history") else 0
-    weights = sum(weight.numel() for weight in run.encoder.parameters())
+    weights = sum(weight.numel() for weight in run.representation.parameters())
     costs = {"training": float(run.info.get("seconds", 0)), "embedding": 1e3 * seconds / max(len(data), 1)}
     whole = {name: value for name, value in z.metadata.items() if name != "parts"}
     return replace(z, metadata=whole), {**costs, "weights": weights, "dim": z.shape[1], "epochs": last}

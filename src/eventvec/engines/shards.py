@@ -87,7 +87,7 @@ class Shards:
 
 @accepts(EngineOptions, Cuts, TableFormat)
 def embed_shards(
-    run: Path | str,
+    model: Path | str,
     events: Path | str,
     output: Path | str,
     *,
@@ -101,12 +101,12 @@ def embed_shards(
 ) -> Shards:
     """Write the embedding of each entity of a table of events into a folder of shards, on an engine.
 
-    A shard has the events of all entities whose keys have one hash, so its file depends on the events, the run
+    A shard has the events of all entities whose keys have one hash, so its file depends on the events, the model
     and the number of shards alone, and not on the engine. Given again after an interruption, the call goes on: shards
     whose files have their checksums are not computed again.
 
     Args:
-        run: The run folder; workers on other machines must see it, the events and the output at the same paths.
+        model: The model folder; workers on other machines must see it, the events and the output at the same paths.
         events: Parquet files: a file, a folder or a glob.
         output: The folder of shards, which is new, or begun by the same call.
         wide: As for `Embeddings.arrow`.
@@ -122,7 +122,7 @@ def embed_shards(
     Raises:
         ConfigError: If options contradict one another, the output holds something else, or the engine is not installed.
         DataError: If the events cannot be used. What was written stays, and the call goes on when it is given again.
-        CheckpointError: If the run cannot be loaded, or a worker has other versions of the libraries.
+        CheckpointError: If the model cannot be loaded, or a worker has other versions of the libraries.
 
     Example:
         >>> import tempfile
@@ -141,13 +141,13 @@ def embed_shards(
     engine, cuts, table_format = gather_all(options, EngineOptions, Cuts, TableFormat)
     one_of("precision", precision, get_args(Precision))  # before anything is written
     reading, scoring = {**vars(cuts), **vars(table_format)}, {"normalize": normalize, "precision": precision}
-    job = _job(run, events, None, output, engine, reading, scoring, device, wide)
+    job = _job(model, events, None, output, engine, reading, scoring, device, wide)
     return _run(job, engine, overwrite, progress)
 
 
 @accepts(UpdateOptions, EngineOptions, TableFormat)
 def update_shards(
-    run: Path | str,
+    model: Path | str,
     events: Path | str,
     state: Path | str,
     output: Path | str,
@@ -164,8 +164,8 @@ def update_shards(
     the events of a shard can be equal in two batches, name each batch by a `batch_id`.
 
     Args:
-        run: The run folder; workers on other machines must see it, the events, the states and the output at the same
-            paths.
+        model: The model folder; workers on other machines must see it, the events, the states and the output at the
+            same paths.
         events: The new events in Parquet files: a file, a folder or a glob.
         state: The folder of state stores, which is created if it is missing.
         output: The folder of shards, which is new, or begun by the same call.
@@ -176,7 +176,7 @@ def update_shards(
             which is local by default; shards, workers) and of `tables.read_options.TableFormat`.
 
     Raises:
-        ConfigError: As for `embed_shards`, or if the states are of another run or number of shards.
+        ConfigError: As for `embed_shards`, or if the states are of another model or number of shards.
         DataError: If the events cannot be used, or are late.
         CheckpointError: If a store is damaged or missing, or as for `embed_shards`.
 
@@ -197,7 +197,7 @@ def update_shards(
         (0, [2, 2])
     """
     chosen, engine, table_format = gather_all(options, UpdateOptions, EngineOptions, TableFormat)
-    job = _job(run, events, Path(state), output, engine, vars(table_format), vars(chosen), device)
+    job = _job(model, events, Path(state), output, engine, vars(table_format), vars(chosen), device)
     return _run(job, engine, overwrite, progress)
 
 
@@ -206,7 +206,7 @@ def _is_path(table: Any) -> bool:
 
 
 def _job(
-    run: Path | str,
+    model: Path | str,
     events: Path | str,
     state: Path | None,
     output: Path | str,
@@ -225,16 +225,16 @@ def _job(
         if table is not None and not _is_path(table):
             raise ConfigError(f"{name} must be the path of a table, which workers read")
     paths = {name: os.path.abspath(table) for name, table in tables.items() if table}
-    if isinstance(run, Model):
-        raise ConfigError("an engine needs the folder of a run, which each of its workers loads; give its path")
+    if isinstance(model, Model):
+        raise ConfigError("an engine needs the folder of a model, which each of its workers loads; give its path")
     choose_device(device)
     if not _is_path(events):
         raise ConfigError(
             "an engine reads Parquet files: give a file, a folder or a glob; write other tables to Parquet first"
         )
     folder = path_only(output)
-    _check_output(folder, [Path(run), *([] if state is None else [state])])
-    trained = models.load(run)
+    _check_output(folder, [Path(model), *([] if state is None else [state])])
+    trained = models.load(model)
     shards = engine.shards if state is None else number_of_stores(state, trained.states_of, engine.shards)
     options = ReadOptions.of(reading)
     cut = options.cuts.until is not None or options.cuts.cutoffs is not None
@@ -259,7 +259,7 @@ def _job(
     shards = shards or shards_for(sum(file.rows for file in files))
     return Job(
         command="embed" if state is None else "update",
-        run=str(Path(run).absolute()),
+        run=str(Path(model).absolute()),
         run_id=trained.id,
         files=files,
         columns=tuple(opened.columns),
@@ -286,7 +286,7 @@ def _check_output(folder: Path, inputs: list[Path]) -> None:
         raise ConfigError(f"{folder} is a file; an engine writes a folder: name a new one")
     check_place(folder)
     if above := run_above(folder / "shard"):
-        raise ConfigError(f"{folder} lies in the run folder {above}; name a folder elsewhere")
+        raise ConfigError(f"{folder} lies in the model folder {above}; name a folder elsewhere")
     for each in inputs:
         if folder.resolve() in (each.resolve(), *each.resolve().parents):
             raise ConfigError(f"{folder} is or holds an input; name a folder elsewhere")

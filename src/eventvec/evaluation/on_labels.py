@@ -14,7 +14,7 @@ from eventvec.blocks.caller_features import caller_features
 from eventvec.blocks.earlier_labels import delayed_labels
 from eventvec.blocks.handcrafted_sets import bounded, feature_texts
 from eventvec.dataset import Dataset, last_time
-from eventvec.embedding import encode, with_moment
+from eventvec.embedding import embed, encode, with_moment
 from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.errors import ConfigError, printable, shown
@@ -32,6 +32,7 @@ from eventvec.evaluation.scoring import Unfinished, score_features
 from eventvec.evaluation.suspicion import OPENING
 from eventvec.examples.labelled import Examples, join_examples
 from eventvec.learners.parallel import Progress
+from eventvec.models import Model
 from eventvec.options import accepts, gather
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings, read, times
@@ -42,6 +43,7 @@ from eventvec.tables.label_times import (
     doubts,
     fitted_later,
     hides_later,
+    labelled_histories,
     labels_beside,
 )
 from eventvec.tables.sources import Tabular, columns_of, kept
@@ -49,7 +51,7 @@ from eventvec.tables.sources import Tabular, columns_of, kept
 
 @accepts(LabelOptions, EvaluationOptions)
 def evaluate(
-    z: Embeddings,
+    z: Embeddings | Model,
     data: Dataset | Tabular | None,
     labels: Tabular,
     label: str | Sequence[str],
@@ -76,7 +78,8 @@ def evaluate(
     Relations: `score_features` does the same for features and labels that are aligned already.
 
     Args:
-        z: The embeddings, from `embed`, `update` or `read_embeddings`.
+        z: The embeddings, from `embed`, `update` or `read_embeddings`; or a model, of which the vectors as of the times
+            of the labels are scored, or without vectors the features that its heads read.
         data: The events that were embedded, read by the same schema; without them, there are no hand-crafted features
             and no baselines.
         labels: A table with the key and the label, as `read` takes tables.
@@ -106,19 +109,22 @@ def evaluate(
         ['embedding', 'handcrafted', 'untrained', 'embedding_handcrafted']
     """
     chosen = gather(options, LabelOptions, EvaluationOptions)
-    if not isinstance(z, Embeddings):
+    if not isinstance(z, Embeddings | Model):
         kind = type(z).__name__
         raise ConfigError(
-            f"z must be Embeddings, got {kind}; take those of embed, or read them: ev.read_embeddings(path)"
+            f"z must be Embeddings or a Model, got {kind}; take those of embed, or read them: ev.read_embeddings(path)"
         )
     names = [label] if isinstance(label, str) else list(label) if isinstance(label, Sequence) else []
     if not names or not all(isinstance(name, str) for name in names):
         raise ConfigError(f"label must be the name of a column, or of several, got {shown(label)}")
     if len(set(names)) < len(names):
         raise ConfigError(f"the labels must be distinct columns, got {shown(', '.join(names))}")
+    labels = kept(labels)
+    if isinstance(z, Model):
+        z, data = _represented(z, data, labels, names, chosen)
     if chosen.until is not None:
         z = replace(z, metadata={**z.metadata, "until": chosen.until})
-    timed = labels_beside(z, kept(labels), names, chosen, key=chosen.key, group=chosen.group, weight=chosen.weight)
+    timed = labels_beside(z, labels, names, chosen, key=chosen.key, group=chosen.group, weight=chosen.weight)
     examples = join_examples(z, timed)
     _refuse_leaks(examples, timed, chosen.until)
     for option in ("split_at", EARLIER):
@@ -179,6 +185,20 @@ def evaluate(
     except Unfinished as stop:
         stop.answer = described(stop.answer)
         raise
+
+
+def _represented(
+    model: Model, events: Any, labels: Tabular, names: Sequence[str], options: LabelOptions
+) -> tuple[Embeddings, Dataset]:
+    """Return what a model reads of histories as of the times of labels, and these histories."""
+    if events is None:
+        raise ConfigError("a model needs the events that it reads; give them: evaluate(model, events, labels, label)")
+    data = model.read(events)
+    if options.until is not None:
+        data = cut(data, options.until)
+    timed = labels_beside(data, labels, names, options, key=options.key, group=options.group, weight=options.weight)
+    histories = labelled_histories(data, timed)
+    return embed(model.representation, histories), histories
 
 
 def _refuse_leaks(examples: Examples[Embeddings], timed: TimedLabels, until: times.Instant | None) -> None:

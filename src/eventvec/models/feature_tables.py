@@ -12,9 +12,8 @@ import numpy as np
 from eventvec.blocks.rows import Block
 from eventvec.blocks.untrained import BLOCKS, HANDCRAFTED, WITHIN, EventBlock, usual_sizes
 from eventvec.dataset import Dataset, last_time
-from eventvec.embedding import Progress
-from eventvec.encoders.interface import capabilities
-from eventvec.encoders.joined import Joined
+from eventvec.embedding import Progress, embed
+from eventvec.encoders.interface import Encoder, capabilities
 from eventvec.errors import ConfigError, nearest, shown
 from eventvec.files import path_only
 from eventvec.models.model import Model, load
@@ -32,8 +31,8 @@ def features(
     events: Dataset | Tabular,
     *,
     parts: Sequence[str] | None = None,
-    run: Model | Path | str | None = None,
-    out: Path | str | None = None,
+    model: Model | Path | str | None = None,
+    save: Path | str | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Embeddings:
@@ -45,26 +44,28 @@ def features(
     The result is what `embed` returns: `.frame()` is the table, `write` writes it, `evaluate` scores it. Its
     `metadata["notes"]` are sentences about what was counted or left out.
 
-    Relations: A run that is written to `out` has the vocabularies, the names and what was fitted to the rows, so
-    later tables have the same columns. It is an ordinary run: `Model.embed`, `embed_shards` and `update` make tables by
-    it. Parts that `update` continues exactly are `aggregates`, `timing` and `codes`.
+    Relations: The model that is written to `save` has the vocabularies, the names and what was fitted to the rows, so
+    later tables have the same columns; `Model.embed`, `embed_shards` and `update` make tables by it. Blocks that
+    `update` continues exactly are `aggregates`, `timing` and `codes`. Of any other model, these are the features that
+    its heads read, and the numbers of its vectors.
 
     Args:
         events: The events, as `read` takes them, or a data set that was read.
-        parts: The features: handcrafted, aggregates, timing, codes or convolutions, one or several of them. By default,
-            handcrafted, which has those of aggregates and timing.
-        run: The run, or its folder, of an earlier call, which decides the columns.
-        out: The folder of a run to write.
+        parts: The blocks, one or several of handcrafted, lists, timing, aggregates, codes, convolutions and responses.
+            By default, handcrafted, which has the features of aggregates and timing; of a model, those of its vectors
+            if they have names, or all its blocks.
+        model: A model, or its folder, such as that of an earlier call, which decides the columns.
+        save: The folder of a model to write.
         progress: Called with the number of rows done and of all rows.
         options: The fields of the dataclasses in `tables.read_options`: `Columns` (key, time, categorical, numeric and
-            others; none with `run`), `TableFormat` (time_format, order, ties, explode, key_as, decimal), `Cuts`
+            others; none with `model`), `TableFormat` (time_format, order, ties, explode, key_as, decimal), `Cuts`
             (until, cutoffs, cutoff_column, inclusive) and `Storage` (store).
 
     Raises:
         ConfigError: If a part is not known or has the features of another one, options contradict one another, or the
             key is called like a feature.
         DataError: If the events cannot be used.
-        CheckpointError: If `out` holds files already, or `run` cannot be loaded.
+        CheckpointError: If `save` holds files already, or `model` cannot be loaded.
 
     Example:
         >>> import polars as pl
@@ -75,29 +76,28 @@ def features(
         >>> table.columns[:3], table.select("card", "paid: max").rows()
         (['card', 'time: events', 'time: distinct'], [(1, 1.0), (2, 2.0)])
     """
-    if run is None:
+    if model is None:
         chosen = _checked(parts)
-        if out is not None:
-            check_folder(path_only(out))
+        if save is not None:
+            check_folder(path_only(save))
         data = _read(events, options)
         made = _made(data, chosen)
-        check_names(data, _names(made))
-        made = made if out is None else made.save(out)
+        check_names(data, made.of_blocks(()).names)
+        made = made if save is None else made.save(save)
+        encoder = made.of_blocks(())
     else:
-        made = run if isinstance(run, Model) else load(run)
-        _check_given(made, parts, out, options)
+        made = model if isinstance(model, Model) else load(model)
+        _check_given(save, options)
         data = made.read(events, **options)
-    z = made.embed(data, progress=progress)
-    return replace(z, metadata={**z.metadata, "notes": [*data.notes, *made.notes, *_moment_note(made, data)]})
+        vector = made.vector if all(isinstance(made.blocks[name], EventBlock) for name in made.vector) else ()
+        encoder = made.of_blocks(_listed(parts) if parts is not None else vector)
+    z = embed(encoder, data, progress=progress)
+    return replace(z, metadata={**z.metadata, "notes": [*data.notes, *made.notes, *_moment_note(encoder, data)]})
 
 
 def _checked(parts: Sequence[str] | None) -> list[str]:
-    """Return the parts in the order of `BLOCKS`, after a check."""
-    if isinstance(parts, str) or (parts is not None and not all(isinstance(name, str) for name in parts)):
-        raise ConfigError(f"parts must be a list of names, got {shown(parts)}; accepted: {', '.join(BLOCKS)}")
-    chosen = [HANDCRAFTED] if parts is None else list(parts)
-    if not chosen:
-        raise ConfigError(f"parts must name at least one of {', '.join(BLOCKS)}")
+    """Return the blocks in the order of `BLOCKS`, after a check."""
+    chosen = [HANDCRAFTED] if parts is None else _listed(parts)
     for name in chosen:
         if name not in BLOCKS:
             raise ConfigError(f"there is no part {shown(name)}; {nearest(name, BLOCKS)}")
@@ -107,15 +107,22 @@ def _checked(parts: Sequence[str] | None) -> list[str]:
     return [name for name in BLOCKS if name in chosen]
 
 
-def _check_given(run: Model, parts: Sequence[str] | None, out: Path | str | None, options: dict[str, Any]) -> None:
-    """Refuse a run that is not one of features, and what a run of features decides."""
-    if not _names(run):
-        raise ConfigError(f"run {run.id} has a trained encoder, and no features with names; its vectors: run.embed(…)")
-    given = {"parts": parts, "out": out, **{name: options.get(name) for name in option_types(Columns)}}
+def _listed(parts: Sequence[str]) -> list[str]:
+    """Return the names of blocks as a list, after a check."""
+    if isinstance(parts, str) or not all(isinstance(name, str) for name in parts):
+        raise ConfigError(f"parts must be a list of names, got {shown(parts)}; accepted: {', '.join(BLOCKS)}")
+    if not parts:
+        raise ConfigError(f"parts must name at least one of {', '.join(BLOCKS)}")
+    return list(parts)
+
+
+def _check_given(save: Path | str | None, options: dict[str, Any]) -> None:
+    """Refuse what a model decides."""
+    given = {"save": save, **{name: options.get(name) for name in option_types(Columns)}}
     if twice := [name for name, value in given.items() if value is not None and value is not False]:
         raise ConfigError(
-            f"{twice[0]}= (--{twice[0].replace('_', '-')}) is given together with run= (--run), an earlier run, which "
-            "has its parts, its columns and its folder; leave one of them out"
+            f"{twice[0]}= (--{twice[0].replace('_', '-')}) is given together with model= (--model), which has its "
+            "columns and its folder; leave one of them out"
         )
 
 
@@ -140,15 +147,11 @@ def _made(data: Dataset, parts: Sequence[str]) -> Model:
     return Model(replace(data.schema, static=()), blocks, {**info, "finished": True}, tuple(parts), notes=tuple(notes))
 
 
-def _names(run: Model) -> tuple[str, ...]:
-    return run.encoder.names if run.vector and isinstance(run.encoder, Joined) else ()
-
-
-def _moment_note(run: Model, data: Dataset) -> list[str]:
+def _moment_note(encoder: Encoder, data: Dataset) -> list[str]:
     """Return a note on the moment of prediction, if nobody named one and the features read it."""
     last = last_time(data.sequences)
     named = data.moments is not None or data.origin.until is not None
-    if last is None or named or not capabilities(run.encoder).reads_moment:
+    if last is None or named or not capabilities(encoder).reads_moment:
         return []
     moment = times.to_arrow(data.schema, np.array([last]), np.array([False]))[0]
     return [

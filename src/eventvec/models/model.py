@@ -29,7 +29,7 @@ from eventvec.dataset import Dataset, text_column
 from eventvec.embedding import Progress, embed, encode
 from eventvec.encoders import Encoder, Joined
 from eventvec.encoders.interface import Lineage, attach_lineage
-from eventvec.errors import CheckpointError, ConfigError, DataError, listed, shown
+from eventvec.errors import CheckpointError, ConfigError, DataError, listed, nearest, shown
 from eventvec.files import path_only, write_text
 from eventvec.methods.declarations import Declared, Method, declared
 from eventvec.models.building import build_blocks, check_known, describe_blocks, under
@@ -148,6 +148,30 @@ class Model:
                 "predict), and its features are a table: ev.features (eventvec features)"
             )
         return self._joined if self.vector != (LEARNED,) else self.method.encoder
+
+    @property
+    def representation(self) -> Encoder:
+        """The encoder of what the model reads of events: its vectors, or without these the features of its blocks.
+
+        Raises:
+            ConfigError: If no block is computed from events alone.
+        """
+        return self.encoder if self.vector else self.of_blocks(())
+
+    def of_blocks(self, names: Sequence[str]) -> Joined:
+        """Return the encoder of blocks side by side, with the name of each feature; by default of all of events alone.
+
+        Raises:
+            ConfigError: If there is no such block, or it reads more than events.
+        """
+        known = {name: cast(Any, block).encoder for name, block in self.blocks.items() if hasattr(block, "encoder")}
+        if unknown := next((name for name in names or [""] if name not in known and (names or not known)), None):
+            raise ConfigError(f"the model {self.id} has no block {shown(unknown)} of events; {nearest(unknown, known)}")
+        if not known:
+            raise ConfigError(f"the model {self.id} has no block that is computed from events alone")
+        joined = joined_features({name: known[name] for name in names or known})
+        attach_lineage(joined, self.lineage)
+        return joined
 
     @property
     def beside(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""How surprising each event is to a run that predicts the next event, as a table with the keys and times."""
+"""How surprising each event is to a model that predicts the next event, as a table with the keys and times."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from eventvec.tables.times import to_arrow
 
 
 @accepts(Cuts, TableFormat, Storage)
-def surprise(run: Model, events: Dataset | Tabular, *, progress: Progress | None = None, **options: Any) -> pa.Table:
+def surprise(model: Model, events: Dataset | Tabular, *, progress: Progress | None = None, **options: Any) -> pa.Table:
     """Return one row per event: its key, its time, `surprise`, and the part of each field, `surprise_` before its name.
 
     The surprise of a field is its negative log likelihood, in nats, given the events before it: 0 for a value that was
@@ -41,13 +41,13 @@ def surprise(run: Model, events: Dataset | Tabular, *, progress: Progress | None
     Relations: `predict` gives one row per entity, for runs that learned labels.
 
     Args:
-        run: A run of the method `next_event`.
+        model: A model of the method `next_event`.
         events: The events, as `Model.read` takes them.
         progress: Called with the number of entities done and of all entities.
         options: As for `Model.read`.
 
     Returns:
-        The table; its metadata has the run's id, what the encoder was trained on, and the fingerprint of the events.
+        The table; its metadata has the model's id, what the encoder was trained on, and the fingerprint of the events.
 
     Raises:
         ConfigError: If it is no run, its method is another one, or a column of the events has the name of one of the
@@ -63,14 +63,14 @@ def surprise(run: Model, events: Dataset | Tabular, *, progress: Progress | None
         >>> table.column_names, table["surprise"].is_null().to_pylist()
         (['card', 'day', 'surprise', 'surprise_paid', 'surprise_gap'], [False, False, True, True])
     """
-    check_model(run)
-    method = run.method
+    check_model(model)
+    method = model.method
     if not isinstance(method, NextEvent):
         raise ConfigError(
-            f"the method {type(method).__name__} gives no surprise of events; fit a run with the method next_event"
+            f"the method {type(method).__name__} gives no surprise of events; fit a model with the method next_event"
         )
-    data = run.read(events, **options)
-    check_data(data, run.lineage.data)
+    data = model.read(events, **options)
+    check_data(data, model.lineage.data)
     x = data.sequences.to("cpu")
     parts = _parts(method, x, progress)
     first = (x.steps() == 0).numpy()
@@ -82,7 +82,7 @@ def surprise(run: Model, events: Dataset | Tabular, *, progress: Progress | None
         )
     times = to_arrow(data.schema, x.values("time").numpy(), torch.zeros(x.total, dtype=torch.bool).numpy())
     columns = {name: pa.array(values.numpy(), mask=first) for name, values in named.items()}
-    table = keyed_table(run, Rows(data), x.rows().numpy(), {data.schema.time: times, **columns})
+    table = keyed_table(model, Rows(data), x.rows().numpy(), {data.schema.time: times, **columns})
     return table.take(pa.array(first.argsort(kind="stable")))
 
 
@@ -107,6 +107,6 @@ def _parts(method: NextEvent, x: Sequences, progress: Progress | None) -> Tensor
     if bool(wrong.any()):
         raise DataError(
             f"the surprise of {int(wrong.sum()):,} of {x.total:,} events is not finite: a value is missing or infinite "
-            "that the run needs, or its weights are not finite; fill in or leave out these events"
+            "that the model needs, or its weights are not finite; fill in or leave out these events"
         )
     return parts

@@ -1,4 +1,4 @@
-"""`report`: one page about a run, its embeddings, their neighbours, and what they are worth on labels."""
+"""`report`: one page about a model, its embeddings, their neighbours, and what they are worth on labels."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from eventvec.answers import Answer
 from eventvec.answers.charts import PALETTE
 from eventvec.answers.page import Section, Widget
 from eventvec.dataset import Dataset, repeated
+from eventvec.embedding import embed
 from eventvec.errors import ConfigError, need, shown
 from eventvec.evaluation import EvaluationOptions, LabelOptions, evaluate
 from eventvec.evaluation.evaluation_charts import charts
 from eventvec.evaluation.leaks import same_events
 from eventvec.models import Model, check_model
+from eventvec.models.learned import LEARNED
 from eventvec.options import accepts, check_seed, gather
 from eventvec.reporting.entity_columns import entity_columns
 from eventvec.reporting.maps import FITTED, map2d, map_data
@@ -46,7 +48,7 @@ PRIVACY = (
 
 @accepts(LabelOptions, EvaluationOptions)
 def report(
-    run: Model | None = None,
+    model: Model | None = None,
     data: Dataset | Tabular | None = None,
     *,
     embeddings: Embeddings | None = None,
@@ -62,21 +64,21 @@ def report(
 ) -> Answer:
     """Return an answer with one self-contained page; each argument adds its sections.
 
-    A run adds the course of its training. Data add lengths, rates, missing and unknown values, and histories beside
-    the map. Embeddings, which a run and data make if they are not given, add a map of the entities and their nearest
+    A model adds the course of its training. Data add lengths, rates, missing and unknown values, and histories beside
+    the map. Embeddings, which a model and data make if they are not given, add a map of the entities and their nearest
     neighbours. Labels colour the map. A named label is evaluated too, as by `evaluate`, and if the report makes the
     embeddings, as of the times of the labels.
 
     Args:
-        run: The run, from `fit` or `load`.
-        data: The events, read or to be read by the schema of the run or of the embeddings.
+        model: The model, from `fit` or `load`.
+        data: The events, read or to be read by the schema of the model or of the embeddings.
         embeddings: The embeddings, from `embed` or `read_embeddings`.
         labels: A table with the key and further columns, as `read` takes tables. The map can be coloured by each.
         label: The columns of this table to evaluate, one after the other.
         evaluations: Evaluations that were made before, from `evaluate`.
         drivers: What drives the score of a label, from `influence`.
         title: The title of the page.
-        lead: A sentence or two about the run, below the decision.
+        lead: A sentence or two about the model, below the decision.
         map_seed: Seed of the map and of the entities that are drawn as examples.
         progress: Called with the number of steps done, of all steps, and the name of the next one.
         options: The fields of `LabelOptions` and `EvaluationOptions`, for the evaluation of `label`.
@@ -101,7 +103,7 @@ def report(
     evaluations = [evaluations] if isinstance(evaluations, Answer) else list(evaluations)
     names = [label] if isinstance(label, str) else list(label)
     chosen = gather(options, LabelOptions, EvaluationOptions)
-    _check(run, data, embeddings, labels, names, evaluations, drivers, map_seed, options)
+    _check(model, data, embeddings, labels, names, evaluations, drivers, map_seed, options)
     steps = [*(f"evaluating {name}" for name in names), "placing the entities"]
 
     def advance(step: str) -> None:
@@ -109,15 +111,15 @@ def report(
             progress(steps.index(step), len(steps), step)
 
     if data is not None and not isinstance(data, Dataset):
-        data = run.read(data) if run else read(data, schema=embeddings.schema)  # type: ignore[union-attr]
+        data = model.read(data) if model else read(data, schema=embeddings.schema)  # type: ignore[union-attr]
     labels = None if labels is None else kept(labels)
     scored, histories = embeddings, data
-    if embeddings is None and run is not None and isinstance(data, Dataset):
-        embeddings = scored = run.embed(data)
+    if embeddings is None and model is not None and isinstance(data, Dataset):
+        embeddings = scored = embed(model.representation, data)
         if names:
             timed = labels_beside(data, labels, names, chosen, key=chosen.key, group=chosen.group, weight=chosen.weight)
             histories = labelled_histories(data, timed)
-            scored = embeddings if histories is data else run.embed(histories)
+            scored = embeddings if histories is data else embed(model.representation, histories)
     mapped, events = (scored, histories) if scored is not None and repeated(scored.keys) else (embeddings, data)
     for name in names:
         advance(f"evaluating {name}")
@@ -128,23 +130,23 @@ def report(
     if drivers is not None:
         sections.append(Section("What drives a vector", charts=drivers.figures, tables=drivers.tables))
     advance("placing the entities")
-    notes = everywhere if run is None else (*everywhere, *run.notes)
+    notes = everywhere if model is None else (*everywhere, *model.notes)
     if mapped is not None and len(mapped) >= FEWEST:
         first = [] if drivers is None else [str(next(iter(row.values()))) for row in drivers.rows]
         nearby, more = _map(mapped, events, labels, chosen, map_seed, first)
         sections.append(nearby)
         notes += more
-    sections += [] if run is None else [training_section(run.history)]
+    sections += [] if model is None else [training_section(model.history)]
     sections += [] if data is None else [data_section(data)]
     return Answer(
         verdict,
         {"results": [{"label": e.facts["label"], **row} for e in evaluations for row in e.rows]},
         notes=(*notes, PRIVACY),
-        facts=_facts(run, embeddings),
+        facts=_facts(model, embeddings),
         title=title
         or (
-            f"Run {run.id}"
-            if run
+            f"Model {model.id}"
+            if model
             else f"What predicts {evaluations[0].facts['label']}"
             if evaluations
             else "Embeddings"
@@ -184,7 +186,7 @@ def _result(evaluation: Answer, verdict: Sequence[str], everywhere: Sequence[str
 
 
 def _check(
-    run: Any,
+    model: Any,
     data: Any,
     embeddings: Any,
     labels: Any,
@@ -196,8 +198,8 @@ def _check(
 ) -> None:
     """Refuse arguments of another type, and those that lack another argument."""
     check_seed("map_seed", seed, 31)
-    if run is not None:
-        check_model(run)
+    if model is not None:
+        check_model(model)
     if embeddings is not None and not isinstance(embeddings, Embeddings):
         kind = type(embeddings).__name__
         raise ConfigError(f"embeddings must be Embeddings, got {kind}; read them: ev.read_embeddings(path)")
@@ -205,11 +207,11 @@ def _check(
         raise ConfigError(f"evaluations must be results of evaluate, got {shown(wrong)}")
     if drivers is not None and not (isinstance(drivers, Answer) and drivers.rows and "change" in drivers.rows[0]):
         raise ConfigError("drivers must be the result of influence: ev.influence(run, events, labels, label)")
-    if run is None and embeddings is None and not evaluations:
-        raise ConfigError("there is nothing to report; give a run, embeddings (embeddings=) or evaluations")
-    if data is not None and not isinstance(data, Dataset) and run is None and embeddings is None:
-        raise ConfigError("a table of events needs the run or the embeddings, by whose schema it is read")
-    if labels is not None and embeddings is None and (run is None or data is None):
+    if model is None and embeddings is None and not evaluations:
+        raise ConfigError("there is nothing to report; give a model, embeddings (embeddings=) or evaluations")
+    if data is not None and not isinstance(data, Dataset) and model is None and embeddings is None:
+        raise ConfigError("a table of events needs the model or the embeddings, by whose schema it is read")
+    if labels is not None and embeddings is None and (model is None or data is None):
         raise ConfigError("labels need the embeddings that they belong to: give events (--events) or embeddings")
     if names and labels is None:
         raise ConfigError("a label needs the table that has it; give labels= (--labels)")
@@ -262,15 +264,19 @@ def map_caption(z: Embeddings) -> str:
     )
 
 
-def _facts(run: Model | None, z: Embeddings | None) -> dict[str, str]:
+def _facts(model: Model | None, z: Embeddings | None) -> dict[str, str]:
     facts: dict[str, str] = {}
-    if run is not None:
-        method, encoder = run.config.get("method", {}), run.config.get("encoder", {})
-        facts["method"] = str(method.get("name", type(run.method).__name__))
-        if "name" in encoder:
-            facts["encoder"] = f"{encoder['name']} {encoder.get('dim', '')}".strip()
-        facts["training"] = f"{run.usable:,} entities, {run.seconds:,.0f} s"
+    if model is not None:
+        facts["blocks"] = ", ".join(model.blocks)
+        if model.heads:
+            facts["heads"] = ", ".join(model.heads)
+        if LEARNED in model.blocks:
+            method, encoder = model.config.get("method", {}), model.config.get("encoder", {})
+            facts["method"] = str(method.get("name", type(model.method).__name__))
+            if "name" in encoder:
+                facts["encoder"] = f"{encoder['name']} {encoder.get('dim', '')}".strip()
+            facts["training"] = f"{model.usable:,} entities, {model.seconds:,.0f} s"
     if z is not None:
         facts["embedded"] = f"{len(z):,} rows of {z.shape[1]} numbers"
-    name = run.id if run is not None else z.metadata.get("run") if z is not None else None
+    name = model.id if model is not None else z.metadata.get("run") if z is not None else None
     return facts | ({} if name is None else {"run": str(name)})

@@ -34,14 +34,14 @@ def search(
     key: Any = None,
     history: Dataset | Tabular | Sequence[Mapping[str, Any]] | None = None,
     text: str | None = None,
-    run: Model | None = None,
+    model: Model | None = None,
     count: int = 10,
     among: Tabular | None = None,
     events: Dataset | Tabular | None = None,
 ) -> Answer:
     """Return the entities that fit a query best: nearest by their vectors, or by sentences that are true of them.
 
-    The query is one of `key`, `history` and `text`. The vectors nearest to that of a key, of a history or, with a run
+    The query is one of `key`, `history` and `text`. The vectors nearest to that of a key, of a history or, with a model
     that was trained on descriptions, of a text are found by their cosine similarity. Any other text is compared with
     the sentences of `describe`, see `SentenceIndex`, which needs no training.
 
@@ -50,11 +50,11 @@ def search(
     Args:
         index: What is searched: for `key` and `history` embeddings, which are searched exactly, or an `Index`, which
             can be approximate; for `text` a `SentenceIndex`, or histories that are described first: a `Dataset`, or the
-            `events` of a run, of embeddings or of an `Index`.
+            `events` of a model, of embeddings or of an `Index`.
         key: The key of an entity in the index, which is not a hit itself; the text of a whole number stands for it.
-        history: The events of one entity, as `Model.read` takes them; it needs `run`.
+        history: The events of one entity, as `Model.read` takes them; it needs `model`.
         text: What is to be found, in words.
-        run: The run that made the vectors; for `text` only one with a text tower, such as one of `tpp_embedding`.
+        model: The model that made the vectors; for `text` only one with a text tower, such as one of `tpp_embedding`.
         count: How many hits to return, at least 1; fewer if no more entities are searched.
         among: A table with the column of the key: only these entities are searched, exactly.
         events: The events of the entities. Each hit then has its history in one line.
@@ -66,9 +66,9 @@ def search(
         `history`. `.frame()` has them as a polars frame.
 
     Raises:
-        ConfigError: If not exactly one query is given, the run is absent or embeds no texts, the text has no words, or
-            `count` is below 1.
-        CheckpointError: If the run is not the one that made the vectors.
+        ConfigError: If not exactly one query is given, the model is absent or embeds no texts, the text has no words,
+            or `count` is below 1.
+        CheckpointError: If the model is not the one that made the vectors.
         DataError: If the key is not in the index, the history is not of one entity, or no key of `among` is in it.
 
     Example:
@@ -85,19 +85,19 @@ def search(
             f"give one of key=, history= and text= (--key, --history, --text), got {' and '.join(given) or 'none'}"
         )
     at_least("count", count, 1)
-    if isinstance(index, SentenceIndex | Dataset | Model) or (text is not None and run is None):
+    if isinstance(index, SentenceIndex | Dataset | Model) or (text is not None and model is None):
         if text is None:
-            raise ConfigError(f"{given[0]}= searches vectors: give the embeddings of a run, or an Index of them")
+            raise ConfigError(f"{given[0]}= searches vectors: give the embeddings of a model, or an Index of them")
         return _by_words(_sentences(index, events), text, count, among, events)
     index = index if isinstance(index, Index) else Index.of(index)
     row = None if key is None else index.row_of(key)
     if row is not None:
         query = index.z.values[[row]]
-    elif run is None:
-        raise ConfigError(f"{given[0]}= needs the run that made the vectors: run=ev.load(path) (--run)")
+    elif model is None:
+        raise ConfigError(f"{given[0]}= needs the model that made the vectors: model=ev.load(path) (--model)")
     else:
-        index.check_model(run.id)
-        query = _vector(run, history, text)
+        index.check_model(model.id)
+        query = _vector(model, history, text)
     searched = None if among is None else _rows(index.keys, index.z.schema, among)
     rows, scores = index.neighbours(query, count, among=searched, without=row)
     hits = index.z[rows[0]]
@@ -118,7 +118,7 @@ def _sentences(
     if events is None:
         raise ConfigError(
             "text= finds histories by sentences about them, which need their events: events= (--events); vectors are "
-            "searched with a run that was trained on descriptions: run= (--run)"
+            "searched with a model that was trained on descriptions: model= (--model)"
         )
     if isinstance(index, Model):
         return SentenceIndex.of(events if isinstance(events, Dataset) else index.read(events))
@@ -167,11 +167,11 @@ def _frame(keys: pa.Array, schema: Schema, scores: pl.Series, events: Dataset | 
     return frame if events is None else frame.with_columns(pl.Series(SUMMARY, _histories(keys, schema, events)))
 
 
-def _vector(run: Model, history: Any, text: str | None) -> Array:
+def _vector(model: Model, history: Any, text: str | None) -> Array:
     """Return `(1, dim)` the vector of a text, or of a history: its learned part."""
     if text is not None:
-        return run.embed_texts([text])
-    z = run.embed(history)
+        return model.embed_texts([text])
+    z = model.embed(history)
     if len(z) != 1:
         raise DataError(f"the history must be of one entity, got events of {len(z):,}")
     return Index.of(z).z.values

@@ -63,7 +63,7 @@ def application(session: StateSession, options: ServeOptions, token: str | None 
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import JSONResponse, Response
 
-    run, read = session.run.id, columns_read(session.run.schema)
+    run, read = session.model.id, columns_read(session.model.schema)
     batches = MicroBatches(session, options.waiting)
     measures = Measures(batches.__len__)
 

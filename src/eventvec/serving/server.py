@@ -33,14 +33,14 @@ FILES = 100
 
 @accepts(ServeOptions)
 def serve(
-    run: Model, state: Path | str, *, ready: Callable[[str], None] = lambda address: None, **options: Any
+    model: Model, state: Path | str, *, ready: Callable[[str], None] = lambda address: None, **options: Any
 ) -> None:
     """Answer requests until SIGTERM or Ctrl-C; what waits then is applied and answered before this returns.
 
     The main thread must call this, because signals reach only that one.
 
     Args:
-        run: The finished run.
+        model: The finished run.
         state: Its store, which is created if it is missing.
         ready: A function that is called with the address as soon as requests are accepted.
         options: Those of `ServeOptions`.
@@ -48,7 +48,7 @@ def serve(
     Raises:
         ConfigError: If an option is out of range, the host needs a token, the port is taken, or the encoder or a part
             beside it cannot continue exactly from a stored state.
-        CheckpointError: If the store is of another run, damaged, or open in another server.
+        CheckpointError: If the store is of another model, damaged, or open in another server.
 
     Example:
         >>> import eventvec as ev
@@ -61,9 +61,9 @@ def serve(
         need(module, "serve")
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    check_continues(run)
+    check_continues(model)
     heads, keep, durability = SlowHeads(chosen.seconds), chosen.keep, chosen.durability
-    with listening(chosen) as listener, open_state(run, state, keep=keep, durability=durability) as session:
+    with listening(chosen) as listener, open_state(model, state, keep=keep, durability=durability) as session:
         settings = uvicorn.Config(
             heads.application(application(session, chosen, token)), http=heads.protocol(H11Protocol), ws="none",
             lifespan="on", access_log=False, log_config=None, server_header=False, proxy_headers=False,
@@ -72,16 +72,16 @@ def serve(
         with logging_to_stderr(), ended_by_signals(server := uvicorn.Server(settings)):
             host, port = listener.getsockname()[:2]
             ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-            server.run(sockets=[listener])
+            server.model(sockets=[listener])
 
 
-def check_continues(run: Model) -> None:
-    """Refuse a run of which the encoder or a part beside it cannot continue from a stored state, and name these."""
-    encoder = run.encoder
+def check_continues(model: Model) -> None:
+    """Refuse a model of which the encoder or a part beside it cannot continue from a stored state, and name these."""
+    encoder = model.encoder
     parts = encoder.encoders.items() if isinstance(encoder, Joined) else [(type(encoder).__name__, encoder)]
     if ending := [name for name, part in parts if not capabilities(part).continues]:
         raise ConfigError(
-            f"{listed(ending)} cannot continue exactly from a stored state; serve a run of gru or lstm, whose parts "
+            f"{listed(ending)} cannot continue exactly from a stored state; serve a model of gru or lstm, whose parts "
             "are among aggregates, timing and codes"
         )
 

@@ -1,7 +1,7 @@
 """`open_state`: a session with a store of entity states, which applies events as they come.
 
 A push follows the rules of `update`: it is applied exactly once, and its vectors are those of the whole histories. What
-`update` does anew each time is kept here: the run, the open file, and a reader of events without tables.
+`update` does anew each time is kept here: the model, the open file, and a reader of events without tables.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from eventvec.updating.store_file import opened, told
 
 
 def open_state(
-    run: Model,
+    model: Model,
     state: Path | str,
     *,
     keep: int | None = None,
     durability: Durability = "full",
     read_only: bool = False,
 ) -> StateSession:
-    """Return a session with the store of a run, for a service that needs vectors at once.
+    """Return a session with the store of a model, for a service that needs vectors at once.
 
     Relations: `update` applies a batch and opens the store for it alone. Both may use a store in turn.
 
     Args:
-        run: The finished run; its encoder must continue exactly from a stored state, as GRU and LSTM do.
+        model: The finished run; its encoder must continue exactly from a stored state, as GRU and LSTM do.
         state: The store, which is created if it is missing.
         keep: The number of last pushes that can be given again; all by default, and the file then grows with each.
         durability: With `full`, a push that has returned survives a power cut. With `batch`, only a killed process: a
@@ -61,7 +61,7 @@ def open_state(
 
     Raises:
         ConfigError: If an option is out of range, or the encoder cannot continue exactly.
-        CheckpointError: If the store is of another run, damaged, or open for writing in another session.
+        CheckpointError: If the store is of another model, damaged, or open for writing in another session.
 
     Example:
         >>> import tempfile
@@ -76,14 +76,14 @@ def open_state(
         >>> first.new, second.new, np.allclose(vector, run.embed(events)[[0]].values[0], atol=1e-6)
         (1, 0, True)
     """
-    check_model(run)
+    check_model(model)
     at_least("keep", keep, 1)
     one_of("durability", durability, get_args(Durability))
-    return StateSession(run, path_only(state), keep, durability, read_only)
+    return StateSession(model, path_only(state), keep, durability, read_only)
 
 
 class StateSession:
-    """A run with its store of entity states; both stay open. `open_state` makes it.
+    """A model with its store of entity states; both stay open. `open_state` makes it.
 
     Threads may share a session: pushes wait for one another, and reading does not wait for pushes. Close it at the end,
     or use it in a `with` block.
@@ -95,22 +95,24 @@ class StateSession:
         ((1, 128), (128,))
     """
 
-    def __init__(self, run: Model, state: Path, keep: int | None, durability: Durability, read_only: bool) -> None:
-        self.run, self.path, self.keep, self.read_only = run, state, keep, read_only
+    def __init__(self, model: Model, state: Path, keep: int | None, durability: Durability, read_only: bool) -> None:
+        self.model, self.path, self.keep, self.read_only = model, state, keep, read_only
         self._durability = durability
-        self._pushes, self._empty = PushReader(run), _without_events(run.schema)
+        self._pushes, self._empty = PushReader(model), _without_events(model.schema)
         self._reading, self._writing = threading.Lock(), threading.Lock()
         self._stack, self._closed = ExitStack(), False
         with ExitStack() as opening:
-            opening.enter_context(evaluating(run.encoder))
-            self._states = choose_state(run.encoder, Dataset(pa.array([], pa.string()), self._empty, run.schema), None)
+            opening.enter_context(evaluating(model.encoder))
+            self._states = choose_state(
+                model.encoder, Dataset(pa.array([], pa.string()), self._empty, model.schema), None
+            )
             self._exact = exact_cudnn if self._states.device.type == "cuda" else nullcontext
-            predictor = run.declared.predictor
+            predictor = model.declared.predictor
             self._predictor = predictor.eval() if isinstance(predictor, Predictor) else None
-            of_run = (state, run.states_of, self._states.kind)
+            of_run = (state, model.states_of, self._states.kind)
             if read_only and not state.exists():
                 raise CheckpointError(f"{state} is not a state store: there is no such file")
-            options: dict[str, Any] = {"vocabulary": run.schema.vocabulary, "whole_log": durability == "full"}
+            options: dict[str, Any] = {"vocabulary": model.schema.vocabulary, "whole_log": durability == "full"}
             self._reader, self._writer = (opening.enter_context(opened(*of_run, **options)) for _ in range(2))
             if not read_only:
                 if not opening.enter_context(locked_by(state.with_name(f"{state.name}.lock"))):
@@ -134,7 +136,7 @@ class StateSession:
         """Apply events, and return the vectors of their entities; the states are in the store then.
 
         Args:
-            events: One event as a dictionary, several of them, or a data set of the run's schema.
+            events: One event as a dictionary, several of them, or a data set of the model's schema.
             batch_id: As for `Push`, as are `position` and `late`.
 
         Raises:
@@ -201,7 +203,7 @@ class StateSession:
         if not all(map(is_unicode, names)):
             raise DataError("keys have text that is not Unicode")
         with self._using(self._reading), self._reader.reading():
-            version = self._reader.facts(names, time_type(self.run.schema)).version
+            version = self._reader.facts(names, time_type(self.model.schema)).version
             if absent := int((version < 0).sum()):
                 raise DataError(f"the store does not have {absent:,} of {len(names):,} keys; push events of them first")
             stored = self._reader.states(version)
@@ -209,10 +211,10 @@ class StateSession:
         return vectors
 
     def predict(self, key: str | int) -> dict[str, Any]:
-        """Return what the run predicts for an entity after its last event, by the columns of `ev.predict`.
+        """Return what the model predicts for an entity after its last event, by the columns of `ev.predict`.
 
         Raises:
-            ConfigError: If the run predicts no label, or reads static columns too.
+            ConfigError: If the model predicts no label, or reads static columns too.
             DataError: If the store does not have the entity.
         """
         return self.predictions([key])[0]
@@ -221,14 +223,14 @@ class StateSession:
         """Return what `predict` returns, for each of several entities."""
         if self._predictor is None:
             raise ConfigError(
-                f"the model {self.run.id} has no network that predicts a label; fit one with the method supervised"
+                f"the model {self.model.id} has no network that predicts a label; fit one with the method supervised"
             )
         if self._predictor.inputs is not None:
-            raise ConfigError("the run predicts from static columns too, which a store does not hold; use ev.predict")
+            raise ConfigError("the model predicts from static columns too, which a store does not hold; use ev.predict")
         vectors = torch.from_numpy(self.vectors(entities)).to(self._states.device)
         with torch.inference_mode():
             outputs = self._predictor.of_vectors(vectors, self._empty).float().cpu()
-        rows: list[dict[str, Any]] = pa.table(label_columns(self.run, outputs)).to_pylist()
+        rows: list[dict[str, Any]] = pa.table(label_columns(self.model, outputs)).to_pylist()
         return rows
 
     @property
@@ -297,9 +299,9 @@ class StateSession:
         """Return the result of a push that was applied before."""
         batch = self._writer.batch(read.push.name, read.identity)
         assert batch is not None
-        data = Dataset(pa.array(read.names, pa.string()), rows_of([read]), self.run.schema, read.notes)
+        data = Dataset(pa.array(read.names, pa.string()), rows_of([read]), self.model.schema, read.notes)
         try:
-            before = applied_before(self.run, self._writer, batch, data, read.identity, self._states)
+            before = applied_before(self.model, self._writer, batch, data, read.identity, self._states)
         except DataError as error:
             return error
         z = before.embeddings
@@ -308,8 +310,8 @@ class StateSession:
     def _advance(self, reads: list[ReadPush]) -> list[Pushed | EventvecError]:
         """Write the next state of each entity, and return the results; those of late events are errors."""
         store, names = self._writer, [name for each in reads for name in each.names]
-        before = store.facts(names, time_type(self.run.schema))
-        planned = plan(rows_of(reads), self.run.schema, before, "drop", _no_history, _no_error)
+        before = store.facts(names, time_type(self.model.schema))
+        planned = plan(rows_of(reads), self.model.schema, before, "drop", _no_history, _no_error)
         sizes = [len(each.names) for each in reads]
         late = _sums(planned.now.dropped - before.dropped, sizes) if planned.late else [0] * len(reads)
         refused = [each.push.late == "refuse" and count > 0 for each, count in zip(reads, late, strict=True)]

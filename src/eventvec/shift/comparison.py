@@ -42,30 +42,30 @@ Progress = Callable[[int, int, str], None]
 
 @accepts(DriftOptions, Columns, TableFormat)
 def drift(
-    old: Period, new: Period, *, run: Model | None = None, progress: Progress | None = None, **options: Any
+    old: Period, new: Period, *, model: Model | None = None, progress: Progress | None = None, **options: Any
 ) -> Answer:
     """Return whether two periods differ, column by column, with a bounded probability of a false alarm.
 
     Two tables of events are compared in the number of events per entity, the gaps between events, the hour of the day,
-    and each column with its missing and unknown values; with a run, also in the embeddings of their entities. Two sets
-    of embeddings are compared in the vectors and the numbers of events.
+    and each column with its missing and unknown values; with a model, also in the embeddings of their entities. Two
+    sets of embeddings are compared in the vectors and the numbers of events.
 
     Every entity counts once in a period, by the shares of its events, however many it has. P-values are from
     permutations: the periods of an entity that is in both are exchanged, and those of the other entities are permuted
     among them. Holm's correction for all columns and embeddings bounds the probability that anything is found between
     equal periods by `level`. Periods are equal if an entity's events have the same distribution in both.
 
-    Without a run, the vocabulary and the bins are fitted to both periods together, because a vocabulary that is fitted
-    to one of them makes the other have more unknown values. With a run, its schema codes both. If one of the periods is
-    what the run was trained on, compare entities that it held out, with `held_out=True`.
+    Without a model, the vocabulary and the bins are fitted to both periods together, because a vocabulary that is
+    fitted to one of them makes the other have more unknown values. With a model, its schema codes both. If one of the
+    periods is what the model was trained on, compare entities that it held out, with `held_out=True`.
 
     Args:
         old: A table of events, as `read` takes it, or a data set, or embeddings, or their file.
         new: The later period, of the same kind. Data sets must be coded by one schema.
-        run: The run whose schema reads the tables, and which embeds the entities that are compared.
+        model: The model whose schema reads the tables, and which embeds the entities that are compared.
         progress: Called with the number of tests done, the number of all tests and the next one's name.
         options: The fields of `DriftOptions` (level, entities, permutations, held_out, seed), and for tables those of
-            `tables.read_options.TableFormat` and, without a run, of `Columns`.
+            `tables.read_options.TableFormat` and, without a model, of `Columns`.
 
     Returns:
         An answer, whose fact `drift` says whether anything differs. It has a row for each column and each part of the
@@ -87,8 +87,8 @@ def drift(
 
     Raises:
         ConfigError: If an option is out of range or does not apply, or the periods are of different kinds.
-        DataError: If a table cannot be used, the periods were coded by different schemas or embedded by different runs,
-            or a period has fewer than two entities to compare.
+        DataError: If a table cannot be used, the periods were coded by different schemas or embedded by different
+            models, or a period has fewer than two entities to compare.
 
     Example:
         >>> import polars as pl
@@ -105,14 +105,14 @@ def drift(
     before: Dataset | Embeddings
     after: Dataset | Embeddings
     if isinstance(old, Embeddings) or isinstance(new, Embeddings):
-        before, after = _comparable(old, new, run, reading)
+        before, after = _comparable(old, new, model, reading)
         if chosen.held_out:
             before, after = before[before.held_out], after[after.held_out]
     else:
-        before, after = coded(old, new, run, reading)
-        notes += [*dict.fromkeys(before.notes + after.notes), *training_notes(before, after, run)]
+        before, after = coded(old, new, model, reading)
+        notes += [*dict.fromkeys(before.notes + after.notes), *training_notes(before, after, model)]
         if chosen.held_out:
-            before, after = held_out(before, after, run)
+            before, after = held_out(before, after, model)
     sample = _sample(before, after, chosen.entities, rng)
     both = round(sample.shares[0] * len(before))
     sizes = (both, len(before) - both, len(after) - both)
@@ -129,8 +129,8 @@ def drift(
         notes += span_notes(first.sequences, second.sequences, first.schema)
         x = stack(*(replace(data.sequences, static={}) for data in (first, second)))
         tests = [(each.name, each) for each in profiles(x, first.schema)]
-        if run is not None:
-            tests += _parts(*(embed(run.encoder, data) for data in (first, second)))
+        if model is not None:
+            tests += _parts(*(embed(model.representation, data) for data in (first, second)))
         events = (first.sequences.total, second.sequences.total)
     shifts, more = _tested(tests, sample, chosen, rng, progress)
     if sample.sizes != sizes:
@@ -157,15 +157,17 @@ def _compared(entities: Sequence[int], sampled: Sequence[int]) -> str:
     return sentence
 
 
-def _comparable(old: Any, new: Any, run: Model | None, reading: Mapping[str, Any]) -> tuple[Embeddings, Embeddings]:
+def _comparable(old: Any, new: Any, model: Model | None, reading: Mapping[str, Any]) -> tuple[Embeddings, Embeddings]:
     """Return two sets of embeddings; refuse those that cannot be compared, and options of tables."""
     if not (isinstance(old, Embeddings) and isinstance(new, Embeddings)):
         raise ConfigError("one period is embeddings and the other events; give two files of embeddings, or two tables")
-    if run is not None or reading:
-        name = "run" if run is not None else next(iter(reading))
+    if model is not None or reading:
+        name = "run" if model is not None else next(iter(reading))
         raise ConfigError(f"{name} applies to tables of events, but the periods are embeddings; leave it out")
     if old.shape[1] != new.shape[1] or old.metadata.get("run") != new.metadata.get("run"):
-        raise DataError("the embeddings are of different runs, whose vectors cannot be compared; embed both by one run")
+        raise DataError(
+            "the embeddings are of different models, whose vectors cannot be compared; embed both by one model"
+        )
     if repeated(old.keys) or repeated(new.keys):
         raise ConfigError("an entity has several vectors, at several times; write one file for each period")
     return old, new

@@ -21,7 +21,7 @@ class DriftOptions:
             they have more than about eight million events.
         permutations: The number of permutations, from 19 to 100,000. The smallest possible p-value is
             1 / (permutations + 1), times the number of columns.
-        held_out: Compare only entities that the run held out of its training, so the encoder saw neither period.
+        held_out: Compare only entities that the model held out of its training, so the encoder saw neither period.
         seed: The seed of the sample and of the permutations.
 
     Raises:

@@ -32,14 +32,14 @@ def loaded(period: Period) -> Period:
     return read_embeddings(period) if is_path and holds_embeddings(period) else period  # type: ignore[arg-type]
 
 
-def coded(old: Any, new: Any, run: Model | None, options: Mapping[str, Any]) -> tuple[Dataset, Dataset]:
+def coded(old: Any, new: Any, model: Model | None, options: Mapping[str, Any]) -> tuple[Dataset, Dataset]:
     """Return two tables of events as data sets of one schema."""
-    if run is not None:
-        check_model(run)
+    if model is not None:
+        check_model(model)
         for name in options:
             if name not in option_types(TableFormat):
-                raise ConfigError(f"{name} does not apply with a run, whose schema names the columns; leave it out")
-        before, after = run.read(old, **options), run.read(new, **options)
+                raise ConfigError(f"{name} does not apply with a model, whose schema names the columns; leave it out")
+        before, after = model.read(old, **options), model.read(new, **options)
     elif isinstance(old, Dataset) and isinstance(new, Dataset):
         if options:
             raise ConfigError(f"{next(iter(options))} applies to tables, but the periods are data sets already")
@@ -64,17 +64,17 @@ def coded(old: Any, new: Any, run: Model | None, options: Mapping[str, Any]) -> 
 def _common_schema(old: Any, new: Any, options: Mapping[str, Any]) -> tuple[Schema, tuple[str, ...]]:
     """Return a schema that is fitted to the tables of both periods together, and notes about their columns."""
     if isinstance(old, Mapping) or isinstance(new, Mapping):
-        raise ConfigError("several tables of a period need a run= (--run), whose schema joins them")
+        raise ConfigError("several tables of a period need a model= (--model), whose schema joins them")
     both = read({"old": old, "new": new}, **options)
     columns = tuple(field for field in both.schema.categorical if field.name != TABLE)
     return replace(both.schema, categorical=columns), both.notes
 
 
-def held_out(old: Dataset, new: Dataset, run: Model | None) -> tuple[Dataset, Dataset]:
-    """Return the entities of two periods that a run held out of its training."""
-    if run is None:
-        raise ConfigError("held_out needs a run= (--run), which held entities out of its training")
-    first, second = (data[never_seen(data.keys, run.lineage.holdouts)] for data in (old, new))
+def held_out(old: Dataset, new: Dataset, model: Model | None) -> tuple[Dataset, Dataset]:
+    """Return the entities of two periods that a model held out of its training."""
+    if model is None:
+        raise ConfigError("held_out needs a model= (--model), which held entities out of its training")
+    first, second = (data[never_seen(data.keys, model.lineage.holdouts)] for data in (old, new))
     return first, second
 
 
@@ -88,14 +88,14 @@ def own_gaps(x: Sequences) -> Sequences:
     return replace(x, columns={**x.columns, "gap": gaps})
 
 
-def training_notes(old: Dataset, new: Dataset, run: Model | None) -> list[str]:
-    """Return a warning if a period is what the run was trained on."""
+def training_notes(old: Dataset, new: Dataset, model: Model | None) -> list[str]:
+    """Return a warning if a period is what the model was trained on."""
     return [
-        f"the {name} period is what the run was trained on: values that it left out as rare may be unknown more often "
-        "in the other period, and its vectors may differ, without any shift; compare entities that training never saw, "
-        "with held_out=True (--held-out), or two later periods"
+        f"the {name} period is what the model was trained on: values that it left out as rare may be unknown more "
+        "often in the other period, and its vectors may differ, without any shift; compare entities that training "
+        "never saw, with held_out=True (--held-out), or two later periods"
         for name, data in (("old", old), ("new", new))
-        if run and data.fingerprint == run.info["fingerprint"]
+        if model and data.fingerprint == model.info["fingerprint"]
     ]
 
 

@@ -1,4 +1,4 @@
-"""Fine-tuning: the encoder of a run is trained further on labels."""
+"""Fine-tuning: the encoder of a model is trained further on labels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from eventvec.training.setup import set_up
 
 @accepts(FitOptions, LabelTime)
 def fine_tune(
-    run: Model,
+    model: Model,
     data: Dataset | Tabular,
     labels: Tabular,
     label: str | Sequence[str],
@@ -42,9 +42,9 @@ def fine_tune(
     progress: Progress | None = None,
     **options: Any,
 ) -> Model:
-    """Return a run of the method `supervised`, in which a copy of a run's encoder is trained further on labels.
+    """Return a model of the method `supervised`, in which a copy of a model's encoder is trained further on labels.
 
-    The entities that the run held out stay held out, so the new run can be evaluated on them.
+    The entities that the model held out stay held out, so the new run can be evaluated on them.
 
     Where labels have a time, the histories are read as of then, and an entity may have labels at several times: one row
     for each time, such as the ends of months. A recurrent encoder then reads each history once for all its labels of a
@@ -54,7 +54,7 @@ def fine_tune(
     does the same for data that have the label as a static column.
 
     Args:
-        run: The run to start from; it stays as it is.
+        model: The model to start from; it stays as it is.
         data: The events, as `Model.read` takes them.
         labels: A table with the key and the label, and the time of each label if there is one. Entities without a label
             are left out of the training.
@@ -69,15 +69,15 @@ def fine_tune(
         auxiliary_weight: The weight of this loss; by default it is chosen on validation, which takes three trainings.
         out: As for `fit`.
         resume: As for `fit`.
-        device: Where training happens; by default, where the weights of the run are.
+        device: Where training happens; by default, where the weights of the model are.
         progress: As for `fit`.
         options: The fields of `FitOptions`, of which `encoder_lr` and `freeze` are meant for fine-tuning, and of
             `tables.label_times.LabelTime` (label_time, inclusive).
 
     Raises:
-        ConfigError: If an option is out of range, the column can be no label, or the run's encoder has no name in
+        ConfigError: If an option is out of range, the column can be no label, or the model's encoder has no name in
             configurations.
-        DataError: If the events cannot be used or were read by another schema, the run held out all entities, or the
+        DataError: If the events cannot be used or were read by another schema, the model held out all entities, or the
             labels cannot be used, among them different ones of one entity at one time.
 
     Example:
@@ -91,14 +91,14 @@ def fine_tune(
         >>> tuned.info["labels"], ev.predict(tuned, events).column_names
         (['churn'], ['id', 'prediction', 'p_no', 'p_yes'])
     """
-    check_model(run)
+    check_model(model)
     gather(options, FitOptions, LabelTime)  # a wrong option is refused before anything is built
-    data = run.read(data)
+    data = model.read(data)
     inputs = column_names("static_inputs", static_inputs) if static_inputs else ()
     names, further = label_names(label), [*inputs, *((weight,) if weight else ())]
     time = gather(options, LabelTime, FitOptions)
     options = {name: value for name, value in options.items() if name not in option_types(LabelTime)}
-    rows = with_labels(_without_held_out(run, data), labels, names, further, weight, time)
+    rows = with_labels(_without_held_out(model, data), labels, names, further, weight, time)
     method_table: dict[str, Any] = {
         "name": "supervised", "label": label, "static_inputs": static_inputs, "class_weights": class_weights,
         "weight": weight, "label_time": time.label_time, "auxiliary": auxiliary, "auxiliary_weight": auxiliary_weight,
@@ -108,22 +108,26 @@ def fine_tune(
         for name, value in method_table.items()
         if value is not None
     }
-    method, tables = set_up(rows, {"method": method_table, "fit": options}, run)
-    place = next(run.method.parameters()).device if device is None else device
+    method, tables = set_up(rows, {"method": method_table, "fit": options}, model)
+    place = next(model.method.parameters()).device if device is None else device
     tuned = train(method, rows, tables["fit"], tables, out=out, resume=resume, device=place, progress=progress)
     return replace(tuned, notes=(*dict.fromkeys(rows.notes[len(data.notes) :]), *tuned.notes))
 
 
-def _without_held_out(run: Model, data: Dataset) -> Dataset:
-    """Return the entities that the run and those before it did not hold out."""
-    pairs = [(float(record["fraction"]), int(record["seed"])) for record in run.info["holdouts"] if record["fraction"]]
+def _without_held_out(model: Model, data: Dataset) -> Dataset:
+    """Return the entities that the model and those before it did not hold out."""
+    pairs = [
+        (float(record["fraction"]), int(record["seed"])) for record in model.info["holdouts"] if record["fraction"]
+    ]
     holdouts = [pair for pair in dict.fromkeys(pairs) if pair != data.origin.holdout]  # `read` has left these out
     if not holdouts:
         return data
     held_out = np.any([holdout_mask(data.keys, *holdout) for holdout in holdouts], axis=0)
     if held_out.all():
-        raise DataError(f"all {len(data):,} entities were held out by run {run.id}; give those that it was trained on")
+        raise DataError(
+            f"all {len(data):,} entities were held out by run {model.id}; give those that it was trained on"
+        )
     fraction, seed = holdouts[0]
-    note = f"{int(held_out.sum()):,} of {len(data):,} entities were held out by run {run.id} and are left out"
+    note = f"{int(held_out.sum()):,} of {len(data):,} entities were held out by run {model.id} and are left out"
     origin = data.origin.including(holdout=fraction, holdout_seed=seed)
     return replace(data[np.flatnonzero(~held_out)], notes=(*data.notes, note), origin=origin)

@@ -72,7 +72,7 @@ class Updated:
 
 
 @accepts(UpdateOptions, TableFormat)
-def update(run: Model, events: Events, state: Path | str, **options: Any) -> Updated:
+def update(model: Model, events: Events, state: Path | str, **options: Any) -> Updated:
     """Return the embeddings of the entities that have new events, and bring their stored states up to date.
 
     The result is that of embedding the whole history, up to float32 rounding. When the function returns, the batch is
@@ -84,7 +84,7 @@ def update(run: Model, events: Events, state: Path | str, **options: Any) -> Upd
     be equal in all of these, as single events without a time of day can, name each by a `batch_id`.
 
     Args:
-        run: The finished run; GRU and LSTM encoders continue exactly, others need `recent`.
+        model: The finished run; GRU and LSTM encoders continue exactly, others need `recent`.
         events: The new events, as `Model.read` takes them.
         state: The store, which is created if it is missing; the first batch may be the whole history.
         options: The fields of `UpdateOptions` (late, history, batch_id, recent, keep) and of
@@ -94,7 +94,7 @@ def update(run: Model, events: Events, state: Path | str, **options: Any) -> Upd
         ConfigError: If options contradict one another, or the encoder cannot continue exactly and `recent` is not
             given.
         DataError: If the events cannot be used, are late, or have the name of another batch.
-        CheckpointError: If the store is of another run, of a newer format, or damaged.
+        CheckpointError: If the store is of another model, of a newer format, or damaged.
 
     Example:
         >>> import tempfile
@@ -113,32 +113,37 @@ def update(run: Model, events: Events, state: Path | str, **options: Any) -> Upd
         >>> np.array_equal(again.embeddings, second.embeddings)
         True
     """
-    return apply_batch(run, events, state, *gather_all(options, UpdateOptions, TableFormat))
+    return apply_batch(model, events, state, *gather_all(options, UpdateOptions, TableFormat))
 
 
 def apply_batch(
-    run: Model, events: Events, state: Path | str, chosen: UpdateOptions, form: TableFormat, shard: Shard | None = None
+    model: Model,
+    events: Events,
+    state: Path | str,
+    chosen: UpdateOptions,
+    form: TableFormat,
+    shard: Shard | None = None,
 ) -> Updated:
     """Return what `update` returns, also from the store of a shard.
 
     Args:
         shard: The place of the store in a folder of stores.
     """
-    events = _rereadable(events, run.schema.key)
-    read = _with_events(_coded(run, events, form)).to("cpu")
+    events = _rereadable(events, model.schema.key)
+    read = _with_events(_coded(model, events, form)).to("cpu")
     data, names = in_key_order(read)
     identity = batch_identity(data, Path(state).absolute().parent)
-    with evaluating(run.encoder), exact_cudnn():
-        states = choose_state(run.encoder, data, chosen.recent)
+    with evaluating(model.encoder), exact_cudnn():
+        states = choose_state(model.encoder, data, chosen.recent)
         with (
-            opened(state, run.states_of, states.kind, vocabulary=run.schema.vocabulary, shard=shard) as store,
+            opened(state, model.states_of, states.kind, vocabulary=model.schema.vocabulary, shard=shard) as store,
             store.writing(),
         ):
             batch = store.batch(chosen.batch_id, identity)
             if batch:
-                return _as_read(applied_before(run, store, batch, data, identity, states), read)
+                return _as_read(applied_before(model, store, batch, data, identity, states), read)
             before = store.facts(names, time_type(data.schema))
-            past = partial(_past, run, chosen.history, form, data)
+            past = partial(_past, model, chosen.history, form, data)
             error = partial(refusal, events, data, before, form.time_format)
             planned = plan(data.sequences, data.schema, before, chosen.late, past, error)
             first = store.next_version()
@@ -149,7 +154,7 @@ def apply_batch(
             assert batch is not None
             if chosen.keep is not None:
                 store.prune(chosen.keep)
-    embeddings = _embeddings(run, data, batch, vectors, planned.now.events, last_time)
+    embeddings = _embeddings(model, data, batch, vectors, planned.now.events, last_time)
     notes = (*data.notes, *planned.notes)
     return _as_read(Updated(embeddings, data, True, new, planned.late, notes), read)
 
@@ -176,13 +181,13 @@ def _rereadable(events: Events, key: str) -> Dataset | Tabular:
     return source.load(list(source.types))
 
 
-def _coded(run: Model, events: Dataset | Tabular, table_format: TableFormat) -> Dataset:
-    """Return events, coded by the run's schema; of the options, only `key_as` applies to a data set."""
+def _coded(model: Model, events: Dataset | Tabular, table_format: TableFormat) -> Dataset:
+    """Return events, coded by the model's schema; of the options, only `key_as` applies to a data set."""
     options = dict(vars(table_format))
     if not isinstance(events, Dataset):
-        return run.read(events, **options)
+        return model.read(events, **options)
     key_as = options.pop("key_as")
-    data = run.read(events, **options)
+    data = model.read(events, **options)
     return replace(data, schema=replace(data.schema, key_as=key_as)) if key_as else data
 
 
@@ -212,16 +217,16 @@ def advance(
     return vectors, last_time
 
 
-def _embeddings(run: Model, data: Dataset, batch: Batch, vectors: Tensor, events: Any, last_time: Any) -> Embeddings:
+def _embeddings(model: Model, data: Dataset, batch: Batch, vectors: Tensor, events: Any, last_time: Any) -> Embeddings:
     """Return embeddings with the counts of events and the last times of whole histories, and the batch's number."""
-    lineage = {**run.lineage.to_dict(), **described_parts(run.encoder), "batch": batch.number}
+    lineage = {**model.lineage.to_dict(), **described_parts(model.encoder), "batch": batch.number}
     embeddings = Embeddings.of(data, vectors, lineage)
     return replace(embeddings, events=events, last_time=last_time)
 
 
-def _past(run: Model, history: Tabular | None, table_format: TableFormat, batch: Dataset, rows: Array) -> Sequences:
+def _past(model: Model, history: Tabular | None, table_format: TableFormat, batch: Dataset, rows: Array) -> Sequences:
     """Return the whole histories of some rows of a batch."""
-    past = run.read(history) if isinstance(history, Dataset) else run.read(history, **vars(table_format))
+    past = model.read(history) if isinstance(history, Dataset) else model.read(history, **vars(table_format))
     if (KNOWN in past.sequences.columns) != (KNOWN in batch.sequences.columns):
         raise DataError("the history and the batch must both have times at which events became known, or neither")
     return histories_of(batch.keys.take(pa.array(rows)), past)
@@ -248,7 +253,7 @@ def _part(facts: Facts, rows: slice) -> Facts:
     return Facts(*(values[rows] for values in facts))
 
 
-def applied_before(run: Model, store: Store, batch: Batch, data: Dataset, identity: str, states: States) -> Updated:
+def applied_before(model: Model, store: Store, batch: Batch, data: Dataset, identity: str, states: States) -> Updated:
     """Return the rows of a batch that was applied before; the store stays as it is."""
     if batch.fingerprint != identity:
         raise DataError(
@@ -274,5 +279,5 @@ def applied_before(run: Model, store: Store, batch: Batch, data: Dataset, identi
         store.check_forgotten((np.setdiff1d(np.arange(batch.rows), rows) + batch.first).tolist())
         notes.append(f"{batch.rows - len(rows):,} of its {batch.rows:,} entities were deleted since (forget)")
         data, vectors, events, last_time = data[rows], vectors[rows], events[rows], last_time[rows]
-    embeddings = _embeddings(run, data, batch, vectors, events, last_time)
+    embeddings = _embeddings(model, data, batch, vectors, events, last_time)
     return Updated(embeddings, data, False, batch.new, batch.late, (*data.notes, *notes))
