@@ -28,6 +28,7 @@ from eventvec.methods.tpp_embedding import TPPEmbedding
 from eventvec.precision import matmul_precision
 from eventvec.sequences import Sequences
 from eventvec.training.fitting import fit
+from fits import sign
 
 
 def described(count: int = 20) -> Dataset:
@@ -102,6 +103,7 @@ def test_a_run_in_bfloat16_is_trained_stored_and_loaded(tmp_path: Path):
     assert torch.equal(encode(loaded.encoder, data.sequences), encode(run.encoder, data.sequences))
     config = (tmp_path / "run" / "config.toml").read_text()
     (tmp_path / "run" / "config.toml").write_text(config.replace('"bfloat16"', '"float32"'))
+    sign(tmp_path / "run")
     with pytest.raises(CheckpointError, match="is not the one that this run was trained with"):
         models.load(tmp_path / "run")
 

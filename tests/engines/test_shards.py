@@ -27,6 +27,7 @@ from eventvec.engines.event_parts import chunks_of, parts_of, shards_of
 from eventvec.engines.job import EngineOptions
 from eventvec.engines.shard_worker import score
 from eventvec.tables.shard_folder import digest_of, read_manifest
+from fits import sign
 from shard_cases import CUT, ENTITIES, EVENTS, by_key, check_alike, events, make, write_events
 from test_disk_full import disk_of
 
@@ -255,6 +256,7 @@ def test_a_vocabulary_in_another_order_is_refused(place: Path, written: Path, tm
     schema = json.loads((changed / "schema.json").read_text())
     schema["categorical"][0]["values"].reverse()
     (changed / "schema.json").write_text(json.dumps(schema))
+    sign(changed)
     changed_manifest(written, lambda manifest: manifest["job"].update(run=str(changed)))
     with pytest.raises(ev.ConfigError, match="holds shards of another job; the two differ in vocabulary"):
         ev.embed_shards(changed, place / "events", written, shards=SHARDS, workers=1)

@@ -19,6 +19,7 @@ import processes
 from eventvec.cli import app
 from eventvec.engines import shards
 from eventvec.engines.state_folder import create_stores, number_of_stores
+from fits import sign
 from shard_cases import CUT, ENTITIES, by_key, check_alike, events, make, write_events
 from test_disk_full import disk_of
 
@@ -209,6 +210,7 @@ def test_a_run_whose_vocabulary_has_another_order_is_refused(place: Path, state:
     schema = json.loads((changed / "schema.json").read_text())
     schema["categorical"][0]["values"].reverse()
     (changed / "schema.json").write_text(json.dumps(schema))
+    sign(changed)
     with pytest.raises(ev.DataError, match=r"by other vocabularies than those in the run's schema.json; restore that"):
         ev.update_shards(changed, place / "second", state, tmp_path / "z", workers=1)
 

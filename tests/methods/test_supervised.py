@@ -268,7 +268,9 @@ def test_predicting_does_not_change_the_method(data: ev.Dataset):
 
 
 def test_methods_and_keys_that_allow_no_prediction_are_refused(data: ev.Dataset):
-    with pytest.raises(ConfigError, match="the method CoLES predicts no label"):
+    with pytest.raises(
+        ConfigError, match=r"predicts no label, because it has no head; train one: .* or the method supervised"
+    ):
         ev.predict(ev.fit(data, method=ev.methods.CoLES(encoder(data)), epochs=1), data)
     run = ev.fit(data, method=supervised(data), epochs=1)
     with pytest.raises(ConfigError, match="key is called 'prediction', like a column"):
@@ -368,7 +370,7 @@ def test_freeze_and_encoder_lr_control_the_encoder(data: ev.Dataset, run: models
 def test_an_encoder_that_does_not_fit_is_refused(data: ev.Dataset, run: models.Model):
     events, people = frames()
     other = ev.read(events.with_columns(pl.col("code").replace({"rum": "gin"})), key="id", time="t", static=people)
-    with pytest.raises(DataError, match="by another schema than the run's; the two differ in categorical"):
+    with pytest.raises(DataError, match="by another schema than the model's; the two differ in categorical"):
         started_from(run, other)
     with pytest.raises(ConfigError, match=r"encoder.dim must be .* 16, got 8; leave it out"):
         settings(data.sequences, {"encoder": {"dim": 8, "from": "x"}}, run)

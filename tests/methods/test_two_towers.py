@@ -101,7 +101,9 @@ def test_a_run_loads_with_equal_results_and_without_the_backbone(lora: int | Non
     texts = strings(data.sequences.static["note"])
     expected = encode(run.method.text, data.sequences)
     assert torch.allclose(torch.from_numpy(loaded.embed_texts(texts)), expected, atol=1e-6)
-    names = [name for name in load_file(tmp_path / "run" / "model.safetensors") if name.startswith("text_tower")]
+    names = [
+        name for name in load_file(tmp_path / "run" / "model.safetensors") if name.startswith("learned.text_tower")
+    ]
     assert names
     assert all("lora" in name or name.endswith("_extra_state") for name in names)
     assert loaded.config["method"]["text_tower"]["pooling"] == "mean"

@@ -240,7 +240,7 @@ def test_a_run_of_features_is_checked_when_it_is_loaded(tmp_path: Path) -> None:
         assert run.method is None
     written = (tmp_path / "run/model.json").read_text()
     for place, value, sentence in (
-        ("dim", ABSENT, "model.json is damaged: blocks.handcrafted: it lacks dim"),
+        ("dim", ABSENT, "model.json is damaged: blocks.handcrafted: .*it lacks dim"),
         ("kind", "other", "model.json is damaged: block 'handcrafted': accepted: aggregates, codes"),
         ("sizes", {"values": 1, "within": 0}, "features, and schema.json gives"),
         ("sizes", {"depth": 1}, "is damaged: .*depth"),

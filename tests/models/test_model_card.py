@@ -130,7 +130,8 @@ def test_with_events_it_says_what_most_histories_are_like(run: ev.Model, events:
     assert invoke("card", run.path, "--events", path).output == text
     with pytest.raises(ev.DataError, match="nothing to describe"):
         ev.card(run, events=run.read(events)[:0])
-    assert "- No sentence is true of 50 % of them." in render_card(run.config, run.schema, run.info, common={})
+    info = {**run.info, "vector": run.vector}
+    assert "- No sentence is true of 50 % of them." in render_card(run.config, run.schema, info, common={})
 
 
 def test_the_command_prints_writes_and_saves_the_card(run: ev.Model, events: pl.DataFrame, tmp_path: Path) -> None:
@@ -209,7 +210,8 @@ def test_names_in_a_card_are_no_markup(run: ev.Model) -> None:
     schema = replace(run.schema, numeric=(replace(run.schema.numeric[0], name=hostile),))
     score = {"label": hostile, "metric": "auroc", "n": 3, "folds": 5, "protocol": hostile, "verdict": hostile}
     row = {"features": hostile, "model": "knn", "fraction": 1.0, "score": {"value": 0.5, "low": 0.4, "high": None}}
-    text = render_card(run.config, schema, {**run.info, "vector": run.vector}, "", [{**score, "results": [row]}])
+    info = {**run.info, "vector": run.vector}
+    text = render_card(run.config, schema, info, "", [{**score, "results": [row]}])
     assert "\n# heading" not in text
     outside_code = "".join(part for i, part in enumerate(text.replace("\\`", "").split("`")) if i % 2 == 0)
     assert "<script>" not in outside_code

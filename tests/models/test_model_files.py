@@ -134,6 +134,23 @@ def test_a_run_that_has_not_finished_needs_no_results(finished: Path, killed: Pa
     assert "steps" not in read_info(killed)
 
 
+def test_each_file_that_is_read_and_no_other_has_a_digest(run: Path) -> None:
+    info = json.loads((run / "model.json").read_text())
+    files = info["files"]
+    assert files.keys() == {"config.toml", "schema.json", "model.safetensors"}
+    unlisted = [{name: files[name] for name in files if name != absent} for absent in files]
+    for changed in (*unlisted, {**files, "../other": files["config.toml"]}, {}):
+        change(run / "model.json", "files", changed)
+        refuse(run, "is damaged or absent: it is not the file that was written")
+    for name in files:
+        (run / name).rename(run / "elsewhere")
+        change(run / "model.json", "files", {each: files[each] for each in files if each != name})
+        refuse(run, f"{name} is (damaged or )?absent")
+        (run / "elsewhere").rename(run / name)
+    change(run / "model.json", "files", files)
+    ev.load(run)
+
+
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
@@ -213,8 +230,7 @@ def test_what_is_no_file_is_refused_and_not_waited_for(run: Path, name: str, kin
     make[kind](run / name)
     if name != "model.json":
         refuse(run, f"{name} is damaged or absent: it is not the file that was written")
-        info = json.loads((run / "model.json").read_text())
-        (run / "model.json").write_text(json.dumps({**info, "files": {**info["files"], name: ""}}))
+        sign(run)
     refuse(run, "cannot be read|absent" if kind == "link" else f"{name} is damaged: it is a folder, a pipe or a device")
 
 

@@ -266,6 +266,19 @@ def test_a_session_predicts_what_predict_does(tmp_path: Path) -> None:
             session.predict(1000)
 
 
+def test_a_model_of_features_is_served(tmp_path: Path) -> None:
+    events = table(n=6, events=40)
+    roles: dict[str, Any] = {"key": "id", "time": "at", "categorical": ["code"], "numeric": ["amount"]}
+    ev.features(events, parts=["aggregates"], out=tmp_path / "features", **roles)
+    model = ev.load(tmp_path / "features")
+    expected = model.embed(events)
+    with ev.open_state(model, tmp_path / "state") as session:
+        session.push(dicts(events))
+        np.testing.assert_allclose(session.vectors(expected.keys.to_pylist()), expected.values, rtol=1e-6, atol=1e-6)
+        with pytest.raises(ConfigError, match="has no network that predicts a label"):
+            session.predict(1000)
+
+
 def test_columns_that_are_read_by_tables_are_those_of_update(tmp_path: Path) -> None:
     """Lists, texts and times of becoming known are no plain values."""
     rng = random.Random(2)

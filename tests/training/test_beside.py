@@ -283,7 +283,10 @@ def test_vectorizers_take_the_parts(tmp_path: Path) -> None:
         ({"aggregates.sizes.colour": 1}, "damaged: .*colour"),
         ({"aggregates.kind": "codes"}, "damaged: .*values"),
         ({"colour": {}}, "model.json is damaged: blocks.colour.kind: Field required"),
-        ({"colour": {"kind": "red"}}, "model.json is damaged: block 'colour': .*accepted: aggregates, codes"),
+        (
+            {"colour": {"kind": "red", "sizes": {}, "dim": 1}},
+            "model.json is damaged: block 'colour': .*accepted: aggregates, codes",
+        ),
         ({"colour": {"kind": "timing", "sizes": {}, "dim": 8}}, "colour had 8 features, and schema.json gives 7"),
         ({"colour": {"kind": "timing"}}, "model.json is damaged: blocks.colour: .*it lacks sizes"),
         ({"colour": {"kind": "static"}}, "model.json is damaged: blocks.colour: .*it lacks columns"),

@@ -1,14 +1,17 @@
-"""A run: a trained method with its schema, its configuration and its record, in memory or as a folder.
+"""A model: a schema, named blocks of features and heads by label, in memory or as a folder.
 
 ::
 
-    run         `Model`, and how one ends and is loaded
-    run_files   the files of a run folder, read and written
-    run_start   how a run begins
-    label_samples  samples of what a run learned from, by which a copy of a label is recognised
-    building    the method of a run, whose shapes are compared with the weights before anything is allocated
-    feature_tables  `features`: a run without training, and its table with named columns
-    cards       `card`: the model card of a run or of a run folder
+    model       `Model`, and how one ends and is loaded
+    learned     the block of a trained encoder with its method, and the network of one label
+    heads       what predicts a label from blocks
+    model_files the files of a model folder, read and written
+    head_files  heads in a model folder
+    building    the blocks of a model, whose shapes are compared with the tensors before anything is allocated
+    run_start   how a model begins
+    label_samples  samples of what a model learned from, by which a copy of a label is recognised
+    feature_tables  `features`: a model without training, and its table with named columns
+    cards       `card`: the model card of a model or of a model folder
     model_card  the model card as Markdown
 """
 
