@@ -1,4 +1,4 @@
-"""The families that are computed from events alone: which data have them, and that they are saved and loaded."""
+"""The blocks that are computed from events alone: which data have them, and that they are saved and loaded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_codes_and_convolutions_are_read_and_come_back_with_the_model(columns: s
     assert blocks_for(data.schema) == expected
     model = ev.EventClassifier(progress=False).fit(data, ordered)
     assert set(model.model_.blocks) == set(expected)
-    sets = {row["features"]: row["families"].split(", ") for row in model.explain().tables["sets"]}
+    sets = {row["features"]: row["blocks"].split(", ") for row in model.explain().tables["sets"]}
     assert sets["all" if columns == "codes" else "all with all responses"] == expected
     model.save(tmp_path / "model")
     again = ev.EventClassifier.load(tmp_path / "model")
@@ -45,7 +45,7 @@ def test_lists_are_read(tmp_path: Path) -> None:
     table = pl.DataFrame({"shop": np.repeat(np.arange(n), 5), "day": np.tile(np.arange(5), n), "bought": baskets})
     data = ev.read(table, key="shop", time="day", summed=["bought"])
     assert data.schema.bags
-    assert blocks_for(data.schema) == ["handcrafted", "aggregates", "codes", "convolutions"]
+    assert blocks_for(data.schema) == ["handcrafted", "lists", "codes", "convolutions"]
     model = ev.EventClassifier(progress=False).fit(data[:150], buys[:150])
     assert (model.predict(data[150:]) == buys[150:]).all()
     model.save(tmp_path / "model")

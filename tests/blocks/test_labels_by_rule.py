@@ -252,6 +252,12 @@ def learned_from(events: pl.DataFrame, labels: pl.DataFrame, label: str, numeric
     return of_table(None, read, labels, Learning(label, numeric, LabelTime(), **options))
 
 
+def blocks_of(model: Any) -> dict[str, Any]:
+    """Return the blocks that the head of a model may read, those of its label included."""
+    (head,) = model.model_.heads.values()
+    return {**model.model_.blocks, **head.blocks}
+
+
 def notes_about(model: Any) -> list[str]:
     return [note for note in model.notes_ if note.startswith((READ, NOT_READ))]
 
@@ -261,10 +267,9 @@ def test_earlier_labels_are_read_by_default_and_need_no_labels_to_predict(tmp_pa
     labels = panel(events)
     model = classifier().fit(events, labels, "quiet")
     assert notes_about(model) == [READ]
-    assert EARLIER in set(model.model_.blocks)
-    assert isinstance(model.model_.blocks[EARLIER], LabelsByRule)
+    assert isinstance(blocks_of(model)[EARLIER], LabelsByRule)
     now = model.predict_proba(events)
-    assert now.columns == ["card", "false", "true"]
+    assert now.columns == ["card", "p_false", "p_true"]
     assert len(now) == N
     at = times_of(events, [90])
     predicted = model.predict_proba(events, at)
@@ -288,17 +293,17 @@ def test_training_and_prediction_compute_the_same_bits(tmp_path: Path) -> None:
     events = numbered()
     labels = panel(events, label="sum:paid", name="spend", gap=2)
     learned = learned_from(events, labels, "spend", True)
-    family, rows = learned.lesson.extra[EARLIER], learned.lesson.rows
-    trained = family.features(rows)[0]
+    block, rows = learned.lesson.own[EARLIER], learned.lesson.rows
+    trained = block.features(rows)[0]
     assert trained[:, 0].any()
     model = ev.EventRegressor("card", "day", **COLUMNS, progress=False).fit(events, labels, "spend")
-    assert isinstance(model.model_.blocks[EARLIER], LabelsByRule)
+    assert isinstance(blocks_of(model)[EARLIER], LabelsByRule)
     model.save(tmp_path / "model")
     for each in (model, ev.EventRegressor.load(tmp_path / "model")):
         again = rows_to_predict(each.model_, events, Asked(cutoffs=labels), {})
         assert again.data.keys.to_pylist() == rows.data.keys.to_pylist()
         assert again.moments.tolist() == rows.moments.tolist()
-        np.testing.assert_array_equal(each.model_.blocks[EARLIER].features(again)[0], trained)
+        np.testing.assert_array_equal(blocks_of(each)[EARLIER].features(again)[0], trained)
 
 
 def test_the_file_holds_the_rule_and_a_changed_one_is_refused(tmp_path: Path) -> None:
@@ -307,7 +312,13 @@ def test_the_file_holds_the_rule_and_a_changed_one_is_refused(tmp_path: Path) ->
     model.save(tmp_path / "model")
     path = tmp_path / "model" / "model.json"
     info = json.loads(path.read_text())
-    rule = info["earlier"]["rule"]
+    (head,) = info["heads"]
+    rule = head["blocks"][EARLIER]["rule"]
+
+    def changed(**earlier: Any) -> None:
+        blocks = {**head["blocks"], EARLIER: {"kind": EARLIER, **earlier}}
+        path.write_text(json.dumps({**info, "heads": [{**head, "blocks": blocks}]}))
+
     assert rule == {
         "every": 10, "horizon": 5, "gap": 0, "label": "no_event", "where": {"shop": ["tea", "oil"]}, "zone": "UTC",
         "name": "quiet",
@@ -317,10 +328,10 @@ def test_the_file_holds_the_rule_and_a_changed_one_is_refused(tmp_path: Path) ->
         {"every": [1, 2, 3, 4, 5, 6, 7, 8]}, {"zone": 3},
     ]  # fmt: skip
     for change in changes:
-        path.write_text(json.dumps({**info, "earlier": {"rule": {**rule, **change}}}))
+        changed(rule={**rule, **change})
         with pytest.raises(CheckpointError, match="is damaged"):
             ev.EventClassifier.load(tmp_path / "model")
-    path.write_text(json.dumps({**info, "earlier": {"rule": {}, "key": "card"}}))
+    changed(rule={}, key="card")
     with pytest.raises(CheckpointError, match="is damaged"):
         ev.EventClassifier.load(tmp_path / "model")
 
@@ -331,27 +342,27 @@ def test_entities_without_events_have_no_earlier_labels() -> None:
     model = classifier().fit(events, panel(events), "quiet")
     cutoffs = pl.DataFrame({"card": [0, 0, N + 1], "day": [-5, 80, 80]})
     rows = rows_to_predict(model.model_, events, Asked(cutoffs=cutoffs), {})
-    values = model.model_.blocks[EARLIER].features(rows)[0]
+    values = blocks_of(model)[EARLIER].features(rows)[0]
     assert rows.data.sequences.starts[2] == rows.data.sequences.starts[0] == 0
     assert values[1].any()
     assert not values[[0, 2]].any()
     nobody = Rows(rows.data[[2]])
-    assert model.model_.blocks[EARLIER].features(nobody)[0].tolist() == [[0.0] * 5]
+    assert blocks_of(model)[EARLIER].features(nobody)[0].tolist() == [[0.0] * 5]
 
 
 def test_the_default_is_declined(tmp_path: Path) -> None:
     events = numbered()
     labels = panel(events)
     model = classifier().fit(events, labels, "quiet", earlier_labels="none")
-    assert EARLIER not in set(model.model_.blocks)
+    assert EARLIER not in blocks_of(model)
     assert not notes_about(model)
     by_table = classifier().fit(events, labels, "quiet", earlier_labels=5)
     assert not notes_about(by_table)
-    with pytest.raises(DataError, match="the predictor reads earlier labels; give the table"):
+    with pytest.raises(DataError, match="the model reads earlier labels; give the table"):
         by_table.predict_proba(events, times_of(events, [90]))
     data = ev.read(events, key="card", time="day", **COLUMNS)
     array = classifier().fit(data, np.arange(N) % 2, earlier_labels="none")
-    assert EARLIER not in set(array.model_.blocks)
+    assert EARLIER not in blocks_of(array)
     with pytest.raises(ConfigError, match="earlier_labels needs a table of labels with times"):
         classifier().fit(data, np.arange(N) % 2, earlier_labels=5)
 
@@ -361,7 +372,7 @@ def test_labels_by_rule_equal_those_of_a_delay_where_the_table_has_them_all() ->
     labels = panel(events)
     learned = learned_from(events, labels, "quiet", False)
     delayed = learned_from(events, labels, "quiet", False, earlier_labels=5)
-    by_rule, by_delay = (each.lesson.extra[EARLIER].features(each.lesson.rows)[0] for each in (learned, delayed))
+    by_rule, by_delay = (each.lesson.own[EARLIER].features(each.lesson.rows)[0] for each in (learned, delayed))
     np.testing.assert_array_equal(by_rule, by_delay)
 
 
@@ -377,7 +388,7 @@ def test_tables_of_the_users_own_have_no_default() -> None:
         (labels.rename({"quiet": "churn"}), "churn"),
     ):
         model = classifier().fit(events, table, label)
-        assert EARLIER not in set(model.model_.blocks)
+        assert EARLIER not in blocks_of(model)
         assert not notes_about(model)
 
 
@@ -391,7 +402,7 @@ def test_labels_as_numbers_keep_the_default_and_others_do_not(numeric: bool) -> 
         return
     model = classifier().fit(events, labels.with_columns(pl.col("quiet").cast(pl.String)), "quiet")
     assert notes_about(model) == [f"{NOT_READ}the rule gives labels of another kind than those of the table."]
-    assert EARLIER not in set(model.model_.blocks)
+    assert EARLIER not in blocks_of(model)
 
 
 def test_a_rule_that_does_not_apply_to_the_events_is_noted() -> None:
@@ -410,7 +421,7 @@ def test_a_rule_that_does_not_apply_to_the_events_is_noted() -> None:
     ]
     for model, labels, why in cases:
         model.fit(events, labels, "quiet")
-        assert EARLIER not in set(model.model_.blocks)
+        assert EARLIER not in blocks_of(model)
         (note,) = notes_about(model)
         assert note.startswith(NOT_READ)
         assert re.search(why, note)
@@ -440,11 +451,11 @@ def test_the_command_line_reads_and_declines_them(tmp_path: Path) -> None:
     invoke("labels", paths["events"], *columns, "--every", 10, "--horizon", 5, "--name", "quiet", "-o", paths["labels"])
     fit = ["fit", "--events", paths["events"], *columns, "--categorical", "shop", "--numeric", "paid",
            "--labels", paths["labels"], "--label", "quiet", "--json"]  # fmt: skip
-    assert EARLIER in answer(*fit, "--out", tmp_path / "model")["families"]
+    assert EARLIER in answer(*fit, "--out", tmp_path / "model")["blocks"]
     assert READ in ev.EventClassifier.load(tmp_path / "model").notes_
     answer("predict", tmp_path / "model", paths["events"], "--until", 90, "-o", paths["out"], "--json")
     assert len(pl.read_parquet(paths["out"])) == N
-    assert EARLIER not in answer(*fit, "--earlier-labels", "none", "--out", tmp_path / "other")["families"]
+    assert EARLIER not in answer(*fit, "--earlier-labels", "none", "--out", tmp_path / "other")["blocks"]
 
 
 # known_at is no label's time ----------------------------------------------------------------------------------------
@@ -462,14 +473,14 @@ def test_known_at_is_no_time_of_a_label() -> None:
     result = ev.evaluate(z, events, frame, "quiet", models=["logistic_regression"], folds=3)
     assert any("in 'at', are read" in note for note in result.notes)
     model = ev.EventClassifier("card", "at", **COLUMNS, progress=False).fit(events, frame, "quiet")
-    assert model.model_.label_time == "at"
+    assert model.model_.heads["quiet"].label_time == "at"
     renamed = frame.rename({"at": "when"})
     assert ev.EventClassifier("card", "at", **COLUMNS, progress=False).fit(events, renamed, "quiet").predict(
         events, frame
     ).columns == ["card", "at", "prediction"]
     explicit = ev.EventClassifier("card", "at", **COLUMNS, progress=False)
     explicit.fit(events, frame.drop("at"), "quiet", label_time="known_at", earlier_labels="none")
-    assert explicit.model_.label_time == "known_at"
+    assert explicit.model_.heads["quiet"].label_time == "known_at"
     assert explicit.predict(events, frame).columns == ["card", "known_at", "prediction"]
     with pytest.raises(
         ConfigError, match="the only column of times is 'known_at', which is when the labels were known"
@@ -483,7 +494,7 @@ def test_an_own_time_of_events_that_is_called_known_at_is_one_of_labels() -> Non
     events = dated().rename({"at": "known_at"})
     labels = pl.DataFrame({"card": range(N), "known_at": [date(2024, 5, 1)] * N, "churn": [i % 2 for i in range(N)]})
     model = ev.EventClassifier("card", "known_at", **COLUMNS, progress=False).fit(events, labels, "churn")
-    assert model.model_.label_time == "known_at"
+    assert model.model_.heads["churn"].label_time == "known_at"
 
 
 def test_labels_as_static_columns_are_the_labels_alone() -> None:

@@ -34,7 +34,7 @@ OPTIONS: dict[str, Any] = {"categorical": ["what"], "numeric": ["paid"], "progre
 
 @pytest.fixture(autouse=True, scope="module")
 def hand_crafted_features_alone() -> Iterator[None]:
-    """The other families of events have tests of their own; without them these tests take a third of the time."""
+    """The other blocks of events have tests of their own; without them these tests take a third of the time."""
     every = dict(untrained.BLOCKS)
     for name in ("codes", "convolutions"):
         del untrained.BLOCKS[name]
@@ -99,7 +99,8 @@ def with_everything() -> ev.EventClassifier:
 
 def models_of(model: Any) -> list[Any]:
     """Return everything that was learned, bit for bit."""
-    stack = model.model_.stack
+    (head,) = model.model_.heads.values()
+    stack = head.stack
     learned = [
         each.booster.model_to_string() if hasattr(each, "booster") else (each.mean.tobytes(), each.weights.tobytes())
         for each in stack.models.values()
@@ -114,7 +115,7 @@ def test_events_at_or_after_the_time_of_a_label_change_no_bit(inclusive: bool) -
     for after in ("tell", "nothing"):
         model = classifier().fit(events(after), moved, "churn", inclusive=inclusive)
         predicted = model.predict_proba(events(after), moved)
-        results.append((models_of(model), predicted["true"].to_numpy().tobytes()))
+        results.append((models_of(model), predicted["p_true"].to_numpy().tobytes()))
     assert results[0] == results[1]
 
 
@@ -127,13 +128,13 @@ def test_whoever_reads_later_events_predicts_the_label() -> None:
 
 def test_probabilities_rank_the_entities_and_are_in_the_order_of_the_classes(fitted: ev.EventClassifier) -> None:
     predicted = fitted.predict_proba(events(), labels())
-    assert predicted.columns == ["card", "known", "false", "true"]
+    assert predicted.columns == ["card", "known", "p_false", "p_true"]
     assert list(fitted.classes_) == [False, True]
-    np.testing.assert_allclose(predicted["false"] + predicted["true"], 1, atol=1e-12)
+    np.testing.assert_allclose(predicted["p_false"] + predicted["p_true"], 1, atol=1e-12)
     assert predicted["known"].to_list() == labels()["known"].to_list()
-    assert roc_auc_score(labels()["churn"], predicted["true"]) > 0.75
+    assert roc_auc_score(labels()["churn"], predicted["p_true"]) > 0.75
     choice = fitted.predict(events(), labels())
-    assert choice["prediction"].to_list() == (predicted["true"] > 0.5).to_list()
+    assert choice["prediction"].to_list() == (predicted["p_true"] > 0.5).to_list()
 
 
 def test_without_cutoffs_the_moment_is_the_last_event_of_the_data() -> None:
@@ -143,7 +144,7 @@ def test_without_cutoffs_the_moment_is_the_last_event_of_the_data() -> None:
     last = frame["at"].max()
     extra = pl.DataFrame({"card": [0], "at": [last], "what": ["a"], "paid": [1.0]}, schema=frame.schema)
     later = pl.concat([frame, extra.with_columns(pl.col("at") + timedelta(days=500))])
-    before, after = model.predict_proba(frame)["true"], model.predict_proba(later)["true"]
+    before, after = model.predict_proba(frame)["p_true"], model.predict_proba(later)["p_true"]
     assert (before[1:] != after[1:]).mean() > 0.5  # the cards have been silent for longer
 
 
@@ -162,15 +163,15 @@ def test_a_frame_of_the_same_library_comes_out(library: str, fitted: ev.EventCla
     cutoffs = labels().to_pandas().set_index("card") if library == "pandas" else labels()
     out = fitted.predict_proba(source, cutoffs)
     assert isinstance(out, {"pandas": pd.DataFrame, "arrow": pa.Table}.get(library, pl.DataFrame))
-    expected = fitted.predict_proba(frame, labels())["true"].to_numpy()
-    np.testing.assert_array_equal(np.asarray(out["true"]), expected)
+    expected = fitted.predict_proba(frame, labels())["p_true"].to_numpy()
+    np.testing.assert_array_equal(np.asarray(out["p_true"]), expected)
     assert library != "pandas" or out.index.name == "card"
 
 
 def test_several_classes_and_weights() -> None:
     weighted = classifier().fit(events(), labels(), "type", weight="weight")
     predicted = weighted.predict_proba(events(), labels())
-    assert predicted.columns == ["card", "known", "t1", "t2", "t3"]
+    assert predicted.columns == ["card", "known", "p_t1", "p_t2", "p_t3"]
     assert (weighted.predict(events(), labels())["prediction"] == labels()["type"]).mean() > 0.9
     other = classifier().fit(events(), labels(), "type")
     assert models_of(other) != models_of(weighted)
@@ -189,11 +190,12 @@ def test_numbers_are_predicted_by_the_regressor(tmp_path: Path) -> None:
     assert is_regressor(model)
 
 
-def test_every_family_is_read(with_everything: ev.EventClassifier) -> None:
-    assert set(with_everything.model_.blocks) == {"handcrafted", "static", "earlier_labels", "mine"}
+def test_every_block_is_read(with_everything: ev.EventClassifier) -> None:
+    assert set(with_everything.model_.blocks) == {"handcrafted", "static", "mine"}
+    assert set(with_everything.model_.heads["churn"].blocks) == {"earlier_labels"}
     assert "'churn' is predicted with AUROC" in str(with_everything)
     tables = with_everything.explain().tables
-    sets = {row["features"]: row["families"] for row in tables["sets"]}
+    sets = {row["features"]: row["blocks"] for row in tables["sets"]}
     assert sets["hand-crafted"] == "handcrafted, static, earlier_labels"
     assert sets["all"] == "handcrafted, mine, static, earlier_labels"
     assert sum(row["weight"] for row in tables["models"]) == pytest.approx(1, abs=0.01)
@@ -342,12 +344,12 @@ def test_earlier_labels_of_a_panel_are_read_after_their_delay() -> None:
     assert answer.facts["score"].low > without_them.value
     last = table.filter(pl.col("known") == pl.col("known").max())
     predicted = model.predict_proba(events(), last, labels=table)
-    assert roc_auc_score(last["churn"], predicted["true"]) > 0.75
+    assert roc_auc_score(last["churn"], predicted["p_true"]) > 0.75
     without = table.with_columns(pl.when(pl.col("known") < last["known"][0]).then("churn"))
     np.testing.assert_array_equal(  # its own label is not read
-        model.predict_proba(events(), last, labels=without)["true"], predicted["true"]
+        model.predict_proba(events(), last, labels=without)["p_true"], predicted["p_true"]
     )
-    with pytest.raises(DataError, match=r"the predictor reads earlier labels; give the table of 'churn'"):
+    with pytest.raises(DataError, match=r"the model reads earlier labels; give the table of 'churn'"):
         model.predict_proba(events(), last)
 
 
@@ -356,7 +358,7 @@ def test_a_budget_that_is_used_up_leaves_the_first_model_on_fewer_rows(monkeypat
     monkeypatch.setattr(time, "monotonic", lambda: next(ticks))
     mine = {"mine": people().select("card", level="age")}
     model = classifier(budget=1.0).fit(events(), labels(), "churn", features=mine)
-    assert list(model.model_.stack.models) == [("hand-crafted", "trees")]
+    assert list(model.model_.heads["churn"].stack.models) == [("hand-crafted", "trees")]
     (left_out,) = (note for note in model.notes_ if note.startswith("The budget left out"))
     assert all(each in left_out for each in ("mine", "linear on hand-crafted"))
     assert "budget=None (--time-budget)" in left_out
@@ -402,24 +404,24 @@ def test_numbers_may_be_judged_by_absolute_errors(tmp_path: Path) -> None:
     assert again.predict(events(), heavy).equals(models["mae"].predict(events(), heavy))
 
 
-def test_a_family_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_block_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(untrained.BLOCKS, "counts", lambda schema: ev.encoders.Aggregates(schema))
     monkeypatch.setitem(
         untrained.BLOCKS, "timing", lambda schema: ev.encoders.Compressed(ev.encoders.RunningHandcrafted(schema), 4)
     )
     model = classifier().fit(events(), labels(), "churn")
-    sets = {row["features"]: row["families"] for row in model.explain().tables["sets"]}
+    sets = {row["features"]: row["blocks"] for row in model.explain().tables["sets"]}
     assert sets["all"] == "handcrafted, counts, timing"
     model.save(tmp_path / "model")
     again = ev.EventClassifier.load(tmp_path / "model")
     assert again.predict_proba(events(), labels()).equals(model.predict_proba(events(), labels()))
 
 
-def test_the_vectors_of_a_run_are_a_family(tmp_path: Path) -> None:
+def test_the_vectors_of_a_model_are_a_block_of_another(tmp_path: Path) -> None:
     data = ev.read(events("nothing"), key="card", time="at", categorical=["what"], numeric=["paid"])
     run = ev.fit(data, method="coles", epochs=1, dim=4, beside=[])
     model = classifier(vector=run).fit(events("nothing"), labels(), "churn")
-    assert "vector" in model.model_.blocks
+    assert "learned" in model.model_.blocks
     model.save(tmp_path / "model")
     again = ev.EventClassifier.load(tmp_path / "model")
     assert again.predict_proba(events("nothing"), labels()).equals(model.predict_proba(events("nothing"), labels()))
@@ -443,7 +445,7 @@ def test_probabilities_are_calibrated() -> None:
     known = pl.DataFrame({"card": np.arange(n), "churn": churn})
     model = ev.EventClassifier("card", "at", numeric=["paid"], progress=False)
     model.fit(table.filter(pl.col("card") < 1000), known[:1000], "churn")
-    predicted = model.predict_proba(table.filter(pl.col("card") >= 1000))["true"].to_numpy()
+    predicted = model.predict_proba(table.filter(pl.col("card") >= 1000))["p_true"].to_numpy()
     bins = np.minimum((predicted * 5).astype(int), 4)
     gaps = [abs(predicted[bins == each].mean() - chance[1000:][bins == each].mean()) for each in np.unique(bins)]
     sizes = [(bins == each).mean() for each in np.unique(bins)]
@@ -452,12 +454,12 @@ def test_probabilities_are_calibrated() -> None:
 
 def test_new_categories_and_empty_histories_are_predicted(fitted: ev.EventClassifier) -> None:
     new = events("nothing").with_columns(what=pl.lit("never seen"))
-    assert fitted.predict_proba(new, labels())["true"].is_finite().all()
+    assert fitted.predict_proba(new, labels())["p_true"].is_finite().all()
     before = labels().with_columns(pl.when(pl.col("card") < 60).then(pl.lit(START)).otherwise("known").alias("known"))
     empty = fitted.predict_proba(events(), before)
     assert len(empty) == N
-    assert empty["true"][:60].n_unique() == 1
-    assert empty["true"][60:].equals(fitted.predict_proba(events(), labels())["true"][60:])
+    assert empty["p_true"][:60].n_unique() == 1
+    assert empty["p_true"][60:].equals(fitted.predict_proba(events(), labels())["p_true"][60:])
 
 
 def test_tables_that_the_model_reads_are_needed_again(tmp_path: Path) -> None:
@@ -573,8 +575,8 @@ def test_bad_input_to_predictions_is_refused(fitted: ev.EventClassifier) -> None
     ):  # fmt: skip
         with pytest.raises(ConfigError, match=message):
             call()
-    renamed = events().rename({"card": "true"})
-    model = ev.EventClassifier("true", "at", **OPTIONS).fit(renamed, labels().rename({"card": "true"}), "churn")
+    renamed = events().rename({"card": "p_true"})
+    model = ev.EventClassifier("p_true", "at", **OPTIONS).fit(renamed, labels().rename({"card": "p_true"}), "churn")
     with pytest.raises(ConfigError, match="is called like a column of the predictions"):
         model.predict_proba(renamed)
 

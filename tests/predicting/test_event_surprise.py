@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -129,7 +128,7 @@ def test_an_entity_without_events_before_its_time_has_no_rows() -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     run: Any = "run"
-    with pytest.raises(ev.ConfigError, match="the run must be a Model, got str"):
+    with pytest.raises(ev.ConfigError, match="the model must be a Model, got str"):
         ev.surprise(run, purchases())
     data = ev.read(purchases(), key="card", time="when", categorical=["shop"], numeric=["paid"])
     other = ev.fit(data, method="ocp", epochs=1)
@@ -148,7 +147,7 @@ def test_weights_that_are_not_numbers_are_refused() -> None:
     with torch.no_grad():
         method.gap.bias[:] = float("nan")
     with pytest.raises(ev.DataError, match=r"the surprise of \d+ of \d+ events is not finite"):
-        ev.surprise(replace(trained(), method=method), purchases())
+        ev.surprise(updates.with_method(trained(), method), purchases())
 
 
 # Odd events in the histories of aircraft

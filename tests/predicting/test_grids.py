@@ -193,7 +193,7 @@ def test_what_cannot_be_predicted_is_refused():
     ):
         ev.predict(run, looks())
     coles = ev.fit(read(), method={"method": {"name": "ocp"}, "encoder": {"dim": 4}}, epochs=1)
-    with pytest.raises(ConfigError, match="the method Order does not predict at places; leave out at="):
+    with pytest.raises(ConfigError, match=f"the model {coles.id} does not predict at places; leave out at="):
         ev.predict(coles, looks(), at=PLACES)
     data = run.read(looks())
     lengths = data.sequences.lengths.clone()

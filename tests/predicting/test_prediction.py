@@ -101,7 +101,7 @@ def test_a_run_with_inputs_is_not_used_without_them(tuned: ev.Model, base: ev.Mo
         ev.predict(tuned, events)
     with pytest.raises(ev.DataError, match="'age'"):
         ev.predict(tuned, events, static=people.drop("age"))
-    with pytest.raises(ev.ConfigError, match=f"run {base.id} was not trained with static_inputs"):
+    with pytest.raises(ev.ConfigError, match=f"the model {base.id} reads no static columns"):
         base.read(events, static=people)
     other = ev.read(events, schema=base.schema, static=None)
     other = ev.tables.attach(other, people.with_columns(segment=pl.col("segment").replace("farm", "mine")))

@@ -41,12 +41,12 @@ def test_entities_without_any_event_are_predicted_as_empty_histories(key: Callab
     both = model.predict_proba(events, pl.concat([labels.select("shop", "day"), new]), static=ages)
     assert both[:N].equals(known)
     assert both[N:].select("shop", "day").rows() == [(key(N), 7), (key(N), 10), (key(N + 1), 10)]
-    assert both["1"][N] == both["1"][N + 1] < both["1"][N + 2]  # by their ages
+    assert both["p_1"][N] == both["p_1"][N + 1] < both["p_1"][N + 2]  # by their ages
     never = pl.DataFrame(
         {"shop": [key(0), key(0), key(1)], "day": [-5, -4, 10]}
     )  # an empty history of an entity with later events
     like = model.predict_proba(events, never, static=ages.with_columns(age=ages["age"][N]))
-    assert like["1"][:2].to_list() == both["1"][N : N + 1].to_list() * 2
+    assert like["p_1"][:2].to_list() == both["p_1"][N : N + 1].to_list() * 2
 
 
 def test_keys_that_are_uuids() -> None:

@@ -302,7 +302,7 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(vectorizer: ev.EventVector
     with pytest.raises(ev.ConfigError, match="count must be at least 1, got 0"):
         vectorizer.similar("c01", 0)
     vectorizer.save(tmp_path / "run")
-    with pytest.raises(ev.CheckpointError, match="holds a run already"):
+    with pytest.raises(ev.CheckpointError, match="holds a model already"):
         vectorizer.save(tmp_path / "run")
     loaded = ev.EventVectorizer.load(tmp_path / "run")
     with pytest.raises(ev.ConfigError, match="which holds no events; give them: events="):
