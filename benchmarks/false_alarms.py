@@ -103,7 +103,7 @@ def found(
 ) -> list[str]:
     """Return the names of what `drift` finds."""
     columns = {} if run is not None else COLUMNS
-    result = ev.drift(old, new, run=run, seed=seed, permutations=fast, **columns, **changes)
+    result = ev.drift(old, new, model=run, seed=seed, permutations=fast, **columns, **changes)
     return [shift["name"] for shift in result.rows if shift["shifted"]]
 
 

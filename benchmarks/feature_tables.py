@@ -60,7 +60,7 @@ def ours(events: str, cutoffs: str) -> None:
         read = pl.read_parquet(events)
         one = read[KEY].value_counts(sort=True)[KEY][0]
         begun = time.process_time()
-        ev.features(read.filter(pl.col(KEY) == one), run=f"{folder}/run", **cut).frame()
+        ev.features(read.filter(pl.col(KEY) == one), model=f"{folder}/run", **cut).frame()
     results = {"entities": len(table), "features": z.shape[1], "seconds": seconds, "gb": memory}
     print(json.dumps({**results, "one": time.process_time() - begun}))
 

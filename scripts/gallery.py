@@ -26,7 +26,7 @@ COMMANDS = {
     "z.parquet": "embed run flights.parquet -o z.parquet",
     "report.html": "report run --events flights.parquet --labels planes.parquet --label built_2002 "
     "--models logistic_regression --fractions 1,0.1 -o report.html",
-    "drift.html": "drift march.parquet july.parquet --run run -o drift.html",
+    "drift.html": "drift march.parquet july.parquet --model run -o drift.html",
     "evaluation.html": "evaluate z.parquet planes.parquet --label built_2002 --events flights.parquet "
     "--models logistic_regression --fractions 1,0.3,0.1,0.03 -o evaluation.html",
     "audit.html": "audit run flights.parquet --protected planes.parquet --columns built_2002 "

@@ -96,7 +96,7 @@ def test_a_planted_period_is_found(run: ev.Model, data: ev.Dataset) -> None:
 
 def test_features_as_of_a_moment_are_vectors_too(tmp_path: Path) -> None:
     roles = {"key": "card", "time": "when", "categorical": ["item", "shop"], "numeric": ["paid", "tip"]}
-    ev.features(purchases(), **roles, out=tmp_path / "features")
+    ev.features(purchases(), **roles, save=tmp_path / "features")
     handcrafted = ev.load(tmp_path / "features")
     result = ev.influence(handcrafted, purchases(), labels(), "item")
     fields = [row for row in result.rows if row["kind"] == "field"]  # in front of these are periods, which move times

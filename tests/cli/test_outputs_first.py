@@ -20,7 +20,7 @@ WRITES = {
     "compare": [["compare", *READING, *LABELS, "--out", "taken"],
                 ["compare", *READING, *LABELS, "--out", "new", "-o", TAKEN]],
     "tune": [["tune", *READING, *LABELS, "--out", "taken"]],
-    "features": [["features", *READING, "-o", TAKEN], ["features", *READING, "-o", "new.parquet", "--out", "taken"]],
+    "features": [["features", *READING, "-o", TAKEN], ["features", *READING, "-o", "new.parquet", "--save", "taken"]],
     "embed": [["embed", "absent", "absent.csv", "-o", TAKEN],
               ["embed", "absent", "absent.csv", "-o", "taken", "--engine", "local"]],
     "update": [["update", "absent", "absent.csv", "--state", "new.db", "-o", TAKEN],

@@ -183,21 +183,21 @@ def test_features(files: Path, tmp_path: Path) -> None:
     roles = ("--key", "customer", "--time", "when")
     cut = {"cutoffs": str(files / "people.parquet"), "cutoff_column": "decided"}
     cut_texts = ("--cutoffs", cut["cutoffs"], "--cutoff-column", "decided")
-    printed = answer("features", events, *roles, *cut_texts, "-o", tmp_path / "command", "--out", run)
+    printed = answer("features", events, *roles, *cut_texts, "-o", tmp_path / "command", "--save", run)
     z = ev.features(events, key="customer", time="when", **cut)
     assert (printed["entities"], printed["features"]) == (60, z.shape[1])
     assert pl.read_parquet(tmp_path / "command").equals(z.frame())
     assert "run" not in answer("features", events, *roles, "-o", tmp_path / "alone")
     assert pl.read_parquet(tmp_path / "alone").equals(ev.features(events, key="customer", time="when").frame())
-    answer("features", events, "--run", run, "-o", tmp_path / "later", "--until", "2024-01-10", "--key-as", "who")
+    answer("features", events, "--model", run, "-o", tmp_path / "later", "--until", "2024-01-10", "--key-as", "who")
     answer("embed", run, events, "-o", tmp_path / "embedded", "--until", "2024-01-10", "--key-as", "who")
-    ev.write(tmp_path / "call", ev.features(events, run=run, until="2024-01-10", key_as="who"))
+    ev.write(tmp_path / "call", ev.features(events, model=run, until="2024-01-10", key_as="who"))
     for name in ("later", "embedded"):
         assert pl.read_parquet(tmp_path / name).equals(pl.read_parquet(tmp_path / "call"))
     for arguments, code, sentence in (
-        (("--run", run, "-o", files / "events.parquet"), 2, "is an input; name another file to write"),
+        (("--model", run, "-o", files / "events.parquet"), 2, "is an input; name another file to write"),
         (
-            ("--run", run, "--parts", "codes", "-o", tmp_path / "x"),
+            ("--model", run, "--parts", "codes", "-o", tmp_path / "x"),
             2,
             "parts= (--parts) is given together with run= (--run)",
         ),

@@ -154,7 +154,7 @@ def calls(rng: Random) -> list[tuple[str, list[str]]]:
         ("audit", ["run", events, "--protected", "labels.parquet", "--columns", "label,score", *knn, *page]),
         ("audit", ["hostile-run", "hostile.parquet", "--protected", "hostile-labels.parquet", *knn, *page]),
         ("drift", ["lake" if events == "events.csv" else events, "other.parquet", *ROLES, *page]),
-        ("drift", ["hostile.parquet", "hostile.parquet", *rng.choice((ROLES, ("--run", "hostile-run"))), *page]),
+        ("drift", ["hostile.parquet", "hostile.parquet", *rng.choice((ROLES, ("--model", "hostile-run"))), *page]),
         ("drift", ["z.parquet", rng.choice(("z.parquet", "duckdb://shop.db#z")), "--permutations", "39"]),
         ("search", [rng.choice(("z.parquet", "z.index", "shards", "zc.parquet")), "--key", workplace.KEYS[3],
                     *rng.choice(((), ("-o", out), ("--events", events), ("--among", "labels.parquet")))]),
@@ -273,7 +273,7 @@ SECRETS = (
 
 CARRIERS = (
     "--evnts", "--ouput", "--epoch", "--set", "--folds", "--seed", "--labels", "--events", "--static", "--store", "-o",
-    "--cutoffs", "--state", "--history", "--features", "--out", "--run", "--title", "--device", "--label", "--until",
+    "--cutoffs", "--state", "--history", "--features", "--out", "--model", "--title", "--device", "--label", "--until",
     "--batch-id", "--time-budget", "--mlflow", "--tensorboard", "--from", "--task", "--models",
 )  # fmt: skip
 """Options, some of them misspelt, that get an address with a password."""

@@ -130,7 +130,7 @@ def _interrupt(rng: Random, call: Call, folder: Path, before: dict[str, str]) ->
         _check_ended(call, ended, folder, before)
         _check_begun(call)
     with way("interrupted" if ended.code == CODES[number] else "ended before the signal"):
-        output = _value(call.arguments, "-o", "--output")
+        output = _value(call.arguments, "-o", "--out")
         # there may be no such entity any more, or the database that a store is of has changed by the output
         gone = "--forget" in call.arguments or (output and address_of(output) and "--store" in call.arguments)
         whole = "--labels" in call.arguments or call.command == "features"  # what appears at once is not written again
@@ -257,7 +257,7 @@ def _may_change(command: str, arguments: list[str], done: bool) -> list[str]:
     if not done:
         return allowed
     state, out = _value(arguments, "--state"), _value(arguments, "--out")
-    for option in (("-o", "--output"), ("--save",)):
+    for option in (("-o", "--out"), ("--save",)):
         allowed += _output(arguments, *option)
     index = _value(arguments, "--index")
     if command == "update" and state is not None:
@@ -309,7 +309,7 @@ def _files_before() -> frozenset[str]:
 
 def _check_begun(call: Call) -> None:
     """Check that what an interrupted command wrote is absent, as it was, or whole."""
-    out, output = _value(call.arguments, "--out"), _value(call.arguments, "-o", "--output")
+    out, output = _value(call.arguments, "--out"), _value(call.arguments, "-o", "--out")
     for folder in [] if out is None else [Path(out), *Path(out).glob("*/")]:
         if call.command in ("fit", "compare", "tune") and (folder / "model.json").is_file():
             finished = model_files.read_info(folder)["finished"]
@@ -326,7 +326,7 @@ def _check_output(call: Call) -> None:
     command, arguments = call.command, call.arguments
     if "--help" in arguments:
         return
-    output, out = _value(arguments, "-o", "--output"), _value(arguments, "--out")
+    output, out = _value(arguments, "-o", "--out"), _value(arguments, "--out")
     if command in ("embed", "features", "update") and output is not None:
         z = ev.read_embeddings(output)
         check_finite(z)

@@ -88,7 +88,7 @@ def test_without_a_cut_the_moment_is_the_last_event_and_a_note_says_so() -> None
 
 def test_names_are_unique_stable_and_those_of_the_columns(tmp_path: Path) -> None:
     events = table()
-    z = ev.features(events, parts=["convolutions", "codes", "handcrafted"], out=tmp_path / "run", **ROLES)
+    z = ev.features(events, parts=["convolutions", "codes", "handcrafted"], save=tmp_path / "run", **ROLES)
     again = ev.features(events.sample(fraction=1, shuffle=True, seed=3), parts=["codes", "handcrafted"], **ROLES)
     assert z.names[: again.shape[1]] == again.names
     assert len(set(z.names)) == z.shape[1]
@@ -120,11 +120,11 @@ def test_memory_a_store_and_a_loaded_run_give_equal_bits(tmp_path: Path) -> None
     cut = {"cutoffs": cutoffs(), "cutoff_column": "asked"}
     for parts in (("handcrafted", "codes"), ("timing",)):
         run, stored = tmp_path / f"run-{len(parts)}-{parts[0]}", {"store": tmp_path / "store", **cut, **ROLES}
-        z = ev.features(tmp_path / "events.parquet", parts=parts, out=run, **cut, **ROLES)
+        z = ev.features(tmp_path / "events.parquet", parts=parts, save=run, **cut, **ROLES)
         for other in (
             ev.features(tmp_path / "events.parquet", parts=parts, **stored),
-            ev.features(tmp_path / "events.parquet", run=run, **cut),
-            ev.features(tmp_path / "events.parquet", run=ev.load(run), store=tmp_path / "coded", **cut),
+            ev.features(tmp_path / "events.parquet", model=run, **cut),
+            ev.features(tmp_path / "events.parquet", model=ev.load(run), store=tmp_path / "coded", **cut),
             ev.load(run).embed(tmp_path / "events.parquet", **cut),
             ev.embed(ev.load(run).encoder, ev.load(run).read(tmp_path / "events.parquet", **cut)),
         ):
@@ -136,7 +136,7 @@ def test_shards_are_the_table_of_one_process(tmp_path: Path) -> None:
     table().write_parquet(tmp_path / "events.parquet")
     cutoffs().write_parquet(tmp_path / "cutoffs.parquet")
     cut = {"cutoffs": str(tmp_path / "cutoffs.parquet"), "cutoff_column": "asked"}
-    z = ev.features(tmp_path / "events.parquet", out=tmp_path / "run", **cut, **ROLES)
+    z = ev.features(tmp_path / "events.parquet", save=tmp_path / "run", **cut, **ROLES)
     arguments = tmp_path / "run", tmp_path / "events.parquet"
     ev.embed_shards(*arguments, tmp_path / "shards", shards=3, workers=1, **cut)
     frame = ev.read_embeddings(tmp_path / "shards").frame().sort("card", "asked")
@@ -149,16 +149,16 @@ def test_shards_are_the_table_of_one_process(tmp_path: Path) -> None:
 def test_an_update_continues_what_it_can_exactly_and_refuses_the_rest(tmp_path: Path) -> None:
     events = table()
     early = events.filter(pl.col("day") < 60)
-    ev.features(early, parts=CONTINUED, out=tmp_path / "run", **ROLES)
+    ev.features(early, parts=CONTINUED, save=tmp_path / "run", **ROLES)
     run = ev.load(tmp_path / "run")
     ev.update(run, early, tmp_path / "state.db")
     updated = ev.update(run, events.filter(pl.col("day") >= 60), tmp_path / "state.db").embeddings
-    fresh = ev.features(events, run=run)
+    fresh = ev.features(events, model=run)
     assert updated.frame().columns == fresh.frame().columns
     rows = {key: place for place, key in enumerate(fresh.keys.to_pylist())}
     expected = fresh.values[[rows[key] for key in updated.keys.to_pylist()]]
     assert np.allclose(updated.values, expected, rtol=1e-6, atol=1e-6)
-    ev.features(early, out=tmp_path / "all", **ROLES)
+    ev.features(early, save=tmp_path / "all", **ROLES)
     for recent in (None, 5):
         with pytest.raises(ev.ConfigError, match=r"^the features of handcrafted cannot continue .*: aggregates \("):
             ev.update(ev.load(tmp_path / "all"), early, tmp_path / "other.db", recent=recent)
@@ -218,21 +218,21 @@ def test_further_refusals(tmp_path: Path) -> None:
     twice = events.rename({"shop": "a"}).with_columns(pl.col("a").replace("tea", "b=tea"), pl.col("a").alias("a=b"))
     with pytest.raises(ev.ConfigError, match="two features are called 'a=b=tea: count'; rename one of the columns"):
         ev.features(twice, **{**ROLES, "categorical": ["a", "a=b"]})
-    ev.features(events, out=tmp_path / "run", **ROLES)
+    ev.features(events, save=tmp_path / "run", **ROLES)
     with pytest.raises(ev.CheckpointError, match=r"run holds a run already; choose a new folder$"):
-        ev.features(events, out=tmp_path / "run", **ROLES)
+        ev.features(events, save=tmp_path / "run", **ROLES)
     for options in ({"parts": ["codes"]}, {"key": "card"}, {"out": tmp_path / "new"}):
         with pytest.raises(ev.ConfigError, match=f"^{next(iter(options))}= .* is given together with run="):
-            ev.features(events, run=tmp_path / "run", **options)  # type: ignore[arg-type]
+            ev.features(events, model=tmp_path / "run", **options)  # type: ignore[arg-type]
     data = ev.read(events, **ROLES)
     with pytest.raises(ev.ConfigError, match="until applies to a table, but the events are a data set already"):
         ev.features(data, until=3)
     with pytest.raises(ev.ConfigError, match="has a trained encoder, and no features with names"):
-        ev.features(events, run=ev.fit(data, method="ocp", epochs=1))
+        ev.features(events, model=ev.fit(data, method="ocp", epochs=1))
 
 
 def test_a_run_of_features_is_checked_when_it_is_loaded(tmp_path: Path) -> None:
-    ev.features(table(), out=tmp_path / "run", **ROLES)
+    ev.features(table(), save=tmp_path / "run", **ROLES)
     run = ev.load(tmp_path / "run")
     with pytest.raises(ev.ConfigError, match="has no name in configurations"):
         ev.fine_tune(run, table(), cutoffs().unique("card"), "asked")

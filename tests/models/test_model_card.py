@@ -186,7 +186,7 @@ def test_a_folder_without_a_finished_run_has_no_card(run: ev.Model, events: pl.D
         with pytest.raises(error, match=message):
             ev.card(tmp_path / "run")
         (tmp_path / "run" / name).write_bytes(before)
-    features = ev.features(events, key="customer", time="when", out=tmp_path / "features")
+    features = ev.features(events, key="customer", time="when", save=tmp_path / "features")
     assert len(features) == len(CUSTOMERS)
     with pytest.raises(
         ev.ConfigError, match="has no card, because it has no block learned, or the method of that block has"

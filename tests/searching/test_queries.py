@@ -38,7 +38,7 @@ def test_a_key_a_history_and_a_table_of_keys(folder: Path) -> None:
     assert near["similarity"].to_list() == pytest.approx((unit[order] @ unit[3]).tolist(), abs=1e-6)
     assert near["history"].str.contains(r"^20 events, 2024-01-01 to 2024-01-\d\d; bought (tea|coffee) \d+ %").all()
     history = pl.read_parquet(events).filter(customer="c03")
-    same = ev.search(z, history=history, run=run, count=6).frame()
+    same = ev.search(z, history=history, model=run, count=6).frame()
     assert same["customer"].to_list() == ["c03", *near["customer"]]
     some = pl.DataFrame({"customer": ["c01", "c05", "c07", "nobody"]})
     among = ev.search(z, key="c03", among=some)
@@ -52,7 +52,7 @@ def test_a_text_finds_the_history_that_it_describes() -> None:
     method = TPPEmbedding(backbones.encoder(data.schema), "note")
     run = ev.fit(data, method=method, epochs=1, validation=0)
     z = run.embed(data)
-    hits = ev.search(z, text="v1 v2 v3", run=run, count=60).frame()
+    hits = ev.search(z, text="v1 v2 v3", model=run, count=60).frame()
     query = run.embed_texts(["v1 v2 v3"], normalize=True)[0]
     unit = z.values / np.linalg.norm(z.values, axis=1, keepdims=True)
     assert hits["similarity"].to_list() == pytest.approx(sorted(unit @ query, reverse=True), abs=1e-5)
@@ -143,7 +143,7 @@ def test_commands_that_make_no_sense_are_one_sentence(folder: Path, tmp_path: Pa
         ((folder / "events.parquet", "--key", "c01"), 1, "is not an embeddings file"),
         ((folder / "z.parquet", "--key", "c01", "--count", "0"), 2, "count must be at least 1"),
         ((folder / "z.parquet", "--save", folder / "events.parquet"), 2, "was not written by eventvec"),
-        ((folder / "z.parquet", "--text", "tea", "--run", folder / "run"), 2, "embeds no texts"),
+        ((folder / "z.parquet", "--text", "tea", "--model", folder / "run"), 2, "embeds no texts"),
     ):
         result = invoke("search", *arguments)
         assert (result.exit_code, sentence in result.stderr) == (code, True), result.stderr

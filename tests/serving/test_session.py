@@ -269,7 +269,7 @@ def test_a_session_predicts_what_predict_does(tmp_path: Path) -> None:
 def test_a_model_of_features_is_served(tmp_path: Path) -> None:
     events = table(n=6, events=40)
     roles: dict[str, Any] = {"key": "id", "time": "at", "categorical": ["code"], "numeric": ["amount"]}
-    ev.features(events, parts=["aggregates"], out=tmp_path / "features", **roles)
+    ev.features(events, parts=["aggregates"], save=tmp_path / "features", **roles)
     model = ev.load(tmp_path / "features")
     expected = model.embed(events)
     with ev.open_state(model, tmp_path / "state") as session:

@@ -99,11 +99,11 @@ def test_the_same_entities_are_compared_with_themselves() -> None:
 
 
 def test_a_shift_of_the_embeddings_is_found(run: ev.Model) -> None:
-    same = ev.drift(*drawn(5, entities=200), run=run)
+    same = ev.drift(*drawn(5, entities=200), model=run)
     assert [shift["name"] for shift in same.rows][-2:] == ["embedding: learned", "embedding: timing"]
     assert names(same) == []
     assert same.verdict[0].startswith("No difference between the periods was found in 5 inputs and the embeddings")
-    other = ev.drift(*drawn(5, 0.5, 4.0, entities=200), run=run)
+    other = ev.drift(*drawn(5, 0.5, 4.0, entities=200), model=run)
     assert names(other) == ["paid", "embedding: learned"]
     assert other.rows[-2]["auroc"] > 0.6
     assert other.verdict[1].startswith("The embeddings differ: embedding: learned (told apart with an AUROC of 0.")
@@ -116,7 +116,7 @@ def test_files_of_embeddings_are_compared_as_they_are(run: ev.Model, tmp_path: P
     result = ev.drift(tmp_path / "old.parquet", str(tmp_path / "new.parquet"))
     assert [shift["name"] for shift in result.rows] == ["events per entity", "embedding: learned", "embedding: timing"]
     assert names(result) == ["embedding: learned"]
-    of_tables = ev.drift(old, new, run=run)
+    of_tables = ev.drift(old, new, model=run)
     learned = of_tables.row(name="embedding: learned")
     assert result.rows[1]["distance"] == pytest.approx(learned["distance"], abs=1e-5)
 
@@ -135,13 +135,13 @@ def test_embeddings_in_databases_are_compared_as_those_in_files(run: ev.Model, t
 def test_entities_of_the_training_are_left_out_if_asked(run: ev.Model) -> None:
     old, new = drawn(6, 1.0, entities=100)
     trained = ev.fit(ev.read(old, **COLUMNS, holdout=0.4), method="ocp", epochs=1)
-    result = ev.drift(old, new, run=trained, held_out=True)
+    result = ev.drift(old, new, model=trained, held_out=True)
     expected = int(ev.tables.holdout_mask(ev.read(old, **COLUMNS).keys, 0.4, 0).sum())
     assert result.facts["entities"] == {"both": expected, "old_only": 0, "new_only": 0}
     whole = ev.fit(ev.read(old, **COLUMNS), method="ocp", epochs=1)
-    assert "the old period is what the run was trained on" in " ".join(ev.drift(old, new, run=whole).notes)
+    assert "the old period is what the run was trained on" in " ".join(ev.drift(old, new, model=whole).notes)
     with pytest.raises(ev.ConfigError, match="the run held no entities out"):
-        ev.drift(old, new, run=whole, held_out=True)
+        ev.drift(old, new, model=whole, held_out=True)
 
 
 def test_gaps_before_a_period_play_no_role() -> None:
@@ -204,9 +204,9 @@ def test_periods_that_do_not_go_together_are_refused(run: ev.Model) -> None:
     with pytest.raises(ev.ConfigError, match="one period is embeddings and the other events"):
         ev.drift(z, new)
     with pytest.raises(ev.ConfigError, match="run applies to tables of events"):
-        ev.drift(z, z, run=run)
+        ev.drift(z, z, model=run)
     with pytest.raises(ev.ConfigError, match="key does not apply with a run"):
-        ev.drift(old, new, run=run, key="card")
+        ev.drift(old, new, model=run, key="card")
     with pytest.raises(ev.DataError, match="read by different schemas, which differ in categorical"):
         ev.drift(data, ev.read(new, key="card", time="when", categorical=["shop"], numeric=[]))
     other = ev.fit(data, method="ocp", epochs=1, validation=0)
@@ -217,7 +217,7 @@ def test_periods_that_do_not_go_together_are_refused(run: ev.Model) -> None:
     with pytest.raises(ev.ConfigError, match="several tables of a period need a run"):
         ev.drift({"cards": old}, {"cards": new}, **COLUMNS)
     with pytest.raises(ev.ConfigError, match="the run must be a Run"):
-        ev.drift(old, new, run="run")  # type: ignore[arg-type]
+        ev.drift(old, new, model="run")  # type: ignore[arg-type]
 
 
 def test_keys_are_in_no_result_and_hostile_names_do_no_harm() -> None:
@@ -250,8 +250,8 @@ def test_the_command_prints_what_python_returns(tmp_path: Path, run: ev.Model) -
     reader = Reader((tmp_path / "drift.html").read_text())
     assert printed["verdict"] in reader.texts
     assert "All distances" in reader.texts
-    with_run = answer("drift", *files, "--run", tmp_path / "run", "--permutations", 999, "--device", "cpu")
-    assert with_run == ev.drift(*files, run=run, permutations=999).to_dict()
+    with_run = answer("drift", *files, "--model", tmp_path / "run", "--permutations", 999, "--device", "cpu")
+    assert with_run == ev.drift(*files, model=run, permutations=999).to_dict()
     assert invoke("drift", *files, *columns, "--fail").exit_code == 3
     assert invoke("drift", files[0], files[0], *columns, "--fail").exit_code == 0
     wrong = invoke("drift", *files, *columns, "--level", 2)

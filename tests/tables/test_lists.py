@@ -286,7 +286,7 @@ def test_the_command_line_explodes_as_python_does(tmp_path: Path):
     events, options = visits(), ["--key", "card", "--time", "day", "--explode", "items,paid"]
     events.write_parquet(tmp_path / "e.parquet")
     answer("fit", "--events", tmp_path / "e.parquet", *options, "--epochs", 1, "--out", tmp_path / "run")
-    answer("embed", tmp_path / "run", tmp_path / "e.parquet", "--output", tmp_path / "z.parquet")
+    answer("embed", tmp_path / "run", tmp_path / "e.parquet", "--out", tmp_path / "z.parquet")
     run = ev.load(tmp_path / "run")
     assert run.schema.explode == ("items", "paid")
     n_events = pq.read_table(tmp_path / "z.parquet")["events"].to_pylist()

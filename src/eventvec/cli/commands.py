@@ -61,7 +61,7 @@ LABELS = PANELS["LabelTime"]
 
 @command
 def demo(
-    out_: Annotated[Path, typer.Option("--out", help="New folder for the results.")] = Path("demo-run"),
+    out_: Annotated[Path, typer.Option("--out", "-o", help="New folder for the results.")] = Path("demo-run"),
     full: Full = False,
     json_: Json = False,
 ) -> None:
@@ -100,7 +100,7 @@ def fit(
     from_: Annotated[
         str | None, typer.Option("--from", callback=not_empty, help="Run whose trained encoder is trained further.")
     ] = None,
-    out_: Annotated[Path | None, typer.Option("--out", help="Run folder to write.")] = None,
+    out_: Annotated[Path | None, typer.Option("--out", "-o", help="Run folder to write.")] = None,
     labels: Annotated[
         str | None,
         typer.Option(

@@ -79,11 +79,11 @@ def compare(
     events: EventsArgument,
     labels: Annotated[str, typer.Argument(metavar="LABELS", callback=not_empty, help="Table with key and label.")],
     label: Annotated[str, typer.Option(help="Column to predict.")],
-    out_: Annotated[Path | None, typer.Option("--out", help="Folder for the plan and the runs.")] = None,
+    out_: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the plan and the runs.")] = None,
     run: Annotated[
         list[Path] | None, typer.Option(help="Run folder to compare as it is, twice or more; nothing is trained.")
     ] = None,
-    output: Page = None,
+    output: Annotated[Path | None, typer.Option("--page", help="HTML page to write.")] = None,
     overwrite: Overwrite = False,
     full: Full = False,
     json_: Json = False,

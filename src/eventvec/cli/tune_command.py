@@ -33,7 +33,7 @@ def tune(
     events: EventsArgument,
     labels: Annotated[str, typer.Argument(metavar="LABELS", callback=not_empty, help="Table with key and label.")],
     label: Annotated[str, typer.Option(help="Column to predict.")],
-    out_: Annotated[Path, typer.Option("--out", help="Folder for the plan and the runs.")],
+    out_: Annotated[Path, typer.Option("--out", "-o", help="Folder for the plan and the runs.")],
     method: Annotated[str, typer.Option(help=f"One of: {', '.join(part_names.METHODS)}.")] = "coles",
     encoder: Annotated[str | None, typer.Option(help=f"One of: {', '.join(part_names.ENCODERS)}.")] = None,
     setting: Annotated[

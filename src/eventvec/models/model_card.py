@@ -238,7 +238,7 @@ def _limits(
         yield "Not tested: no evaluation is part of this card."
     if period := facts.get("period"):
         yield (
-            f"The events end at {period[1]}. Whether a later period differs, `eventvec drift OLD NEW --run RUN` "
+            f"The events end at {period[1]}. Whether a later period differs, `eventvec drift OLD NEW --model RUN` "
             "measures."
         )
     if lengths := facts.get("lengths"):
