@@ -18,7 +18,7 @@ WRITES = {
             ["fit", "--events", *READING, "--labels", *LABELS, "--out", "taken"]],
     "labels": [["labels", *READING, "--every", "1mo", "--horizon", "1mo", "-o", TAKEN]],
     "compare": [["compare", *READING, *LABELS, "--out", "taken"],
-                ["compare", *READING, *LABELS, "--out", "new", "-o", TAKEN]],
+                ["compare", *READING, *LABELS, "--out", "new", "--page", TAKEN]],
     "tune": [["tune", *READING, *LABELS, "--out", "taken"]],
     "features": [["features", *READING, "-o", TAKEN], ["features", *READING, "-o", "new.parquet", "--save", "taken"]],
     "embed": [["embed", "absent", "absent.csv", "-o", TAKEN],

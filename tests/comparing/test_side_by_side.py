@@ -198,7 +198,7 @@ def test_the_command_prints_what_python_returns_and_writes_a_page(
         "--numeric", "amount", "--label", "<i>churn</i>", "--methods", "coles,ocp", "--epochs", 2, "--models",
         "logistic_regression", "--out", tmp_path / "plan",
     )  # fmt: skip
-    given = answer("compare", *options, "-o", tmp_path / "page.html")
+    given = answer("compare", *options, "--page", tmp_path / "page.html")
     expected = finished[1].to_dict()
     assert given["results"] == expected["results"]
     assert (given["winner"], given["level"]) == (expected["winner"], expected["level"])

@@ -39,6 +39,7 @@ from eventvec.cli.parameters import (
     Full,
     Json,
     event_tables,
+    given,
     named_tables,
     not_empty,
     table_output,
@@ -53,6 +54,7 @@ from eventvec.tables.addresses import address_of, public_name
 from eventvec.tables.read_options import GROUPS, Columns, Cuts, HoldOut, LabelTime, StaticColumns, Storage, TableFormat
 from eventvec.toml_tables import Table, change, read_config
 from eventvec.training.fit_options import FitOptions
+from eventvec.training.head_options import HeadOptions
 from eventvec.training.progress_bars import bar
 from eventvec.updating.update_options import UpdateOptions
 
@@ -98,7 +100,12 @@ def fit(
     method: Annotated[str | None, typer.Option(help=f"One of: {', '.join(part_names.METHODS)}.")] = None,
     encoder: Annotated[str | None, typer.Option(help=f"One of: {', '.join(part_names.ENCODERS)}.")] = None,
     from_: Annotated[
-        str | None, typer.Option("--from", callback=not_empty, help="Run whose trained encoder is trained further.")
+        str | None,
+        typer.Option(
+            "--from",
+            callback=not_empty,
+            help="Model whose encoder is trained further; with --labels, that gets a head.",
+        ),
     ] = None,
     out_: Annotated[Path | None, typer.Option("--out", "-o", help="Run folder to write.")] = None,
     labels: Annotated[
@@ -110,8 +117,8 @@ def fit(
         ),
     ] = None,
     label: Annotated[
-        str | None,
-        typer.Option(callback=not_empty, help="Column of --labels to predict.", rich_help_panel=LABELS),
+        list[str] | None,
+        typer.Option(help="Column of --labels to predict; may be given several times.", rich_help_panel=LABELS),
     ] = None,
     weight: Annotated[
         str | None,
@@ -132,10 +139,20 @@ def fit(
             rich_help_panel=LABELS,
         ),
     ] = None,
+    most_values: Annotated[
+        int | None,
+        typer.Option(
+            help="The largest number of rows times features on which boosted trees are trained.", rich_help_panel=LABELS
+        ),
+    ] = None,
+    network: Annotated[
+        bool, typer.Option("--network", help="Train a network on the label too.", rich_help_panel=LABELS)
+    ] = False,
     features: FeatureTables = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint of the run.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the schema and the settings, and stop (not with --labels).")
+        bool,
+        typer.Option("--dry-run", help="Show the schema and the settings, or the learners and their cost, and stop."),
     ] = False,
     tensorboard: Annotated[
         Path | None, typer.Option(help="Folder to which the training is written for TensorBoard.")
@@ -149,25 +166,31 @@ def fit(
 
     Training ends after --epochs or --time-budget; with neither, by early stopping or after 5 minutes.
 
-    Not with --labels, which trains no network: CONFIG.toml, --set, --method, --encoder, --from, --epochs, --beside,
-    --resume, --dry-run, --tensorboard and --mlflow; and --cutoffs, because labels have times of their own.
+    Not with --labels, which trains no encoder: CONFIG.toml, --set, --method, --encoder, --epochs, --beside, --resume,
+    --tensorboard and --mlflow; and --cutoffs, because labels have times of their own.
 
     Example: `eventvec fit --events events.parquet --key card --time when --out run`
 
     The best prediction of a label: `eventvec fit --events events.parquet --key card --time when --labels labels.parquet
     --label churn --out churn-model`, then `predict`
 
+    A further label of a model: `eventvec fit --from churn-model --events events.parquet --labels labels.parquet --label
+    spend --out both`
+
     Train the encoder further on labels: `eventvec fit --events events.parquet --from run --static people.parquet
     --method supervised --set method.label=churn --out tuned`
     """
-    learning: dict[str, Any] = {"weight": weight, "earlier_labels": earlier_labels, "metric": metric}
-    learning["features"] = named_tables(features)
-    if labels is not None or label is not None or any(learning.values()):
-        networks = {"method": method, "encoder": encoder, "from": from_, "set": set_ or None, "config": config_}
-        others = {"tensorboard": tensorboard, "mlflow": mlflow, "resume": resume or None, "dry_run": dry_run or None}
+    of_labels = given(
+        weight=weight, earlier_labels=earlier_labels, metric=metric, most_values=most_values, network=network or None,
+        features=named_tables(features) or None,
+    )  # fmt: skip
+    if labels is not None or label or of_labels:
+        networks = {"method": method, "encoder": encoder, "set": set_ or None, "config": config_}
+        others = {"tensorboard": tensorboard, "mlflow": mlflow, "resume": resume or None}
         from eventvec.cli.predictors import fit_labels
 
-        fit_labels(events, labels, label, out_, {**options, **networks, **others}, learning, json_)
+        heads = HeadOptions(**of_labels, **those_of(options, HeadOptions))
+        fit_labels(events, labels, label or [], from_, out_, {**options, **networks, **others}, heads, dry_run, json_)
         return
     changes: Table = {
         "method": {"name": method, "label_time": options.get("label_time")},
@@ -360,10 +383,10 @@ def predict(
     trained = on_device(run, device)
     if warning := far_from_best(trained):
         terminal.notes([warning])
-    given: dict[str, Any] = {"at": at, "static": static, "labels": labels, "features": tables_of_features or None}
-    formats = trained.info.get("given", {}).get("reading") or {}
+    asked: dict[str, Any] = {"at": at, "static": static, "labels": labels, "features": tables_of_features or None}
+    formats = trained.info.get("reading") or {}
     with bar("predicting") as tick:
-        predictions, rows = predicted(trained, events, progress=tick, **given, **{**formats, **options})
+        predictions, rows = predicted(trained, events, progress=tick, **asked, **{**formats, **options})
     terminal.notes(rows.data.notes)
     if count := predictions.column(predictions.num_columns - 1).null_count:
         terminal.notes(

@@ -1,43 +1,52 @@
-"""What `fit --labels` does: a model with a head for a label, without a trained network."""
+"""What `fit --labels` does: a model with a head for each label."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import typer
+
+from eventvec import models, tables
 from eventvec.cli import terminal
 from eventvec.errors import ConfigError
-from eventvec.learners.task import target
 from eventvec.options import option_types, those_of
-from eventvec.tables.label_times import refuse_empty
-from eventvec.tables.read_options import GROUPS, StaticColumns
-from eventvec.tables.sources import read_table
+from eventvec.tables.read_options import GROUPS, LabelTime, StaticColumns, TableFormat
+from eventvec.training.head_options import HeadOptions
+from eventvec.training.progress_bars import bar
 
 
 def fit_labels(
     events: Any,
     labels: str | None,
-    label: str | None,
+    names: Sequence[str],
+    base: str | None,
     out: Path | None,
     options: Mapping[str, Any],
-    learning: dict[str, Any],
+    heads: HeadOptions,
+    dry_run: bool,
     json_: bool,
 ) -> None:
-    """Learn to predict a label, write the folder, and show what the model is worth.
+    """Learn to predict labels, write the folder, and show what the model is worth.
 
     Args:
         events: The path of the events, or the paths of several tables by their names.
         labels: The table of labels.
-        label: The column to predict.
+        names: The columns to predict.
+        base: The folder of a model that gets further heads.
         out: The folder to write.
         options: The options of `fit`: those of `ev.read`, `label_time`, `time_budget` and `seed`.
-        learning: `weight`, `earlier_labels` and `features` of `EventClassifier.fit`, and `metric` of `EventRegressor`.
+        heads: How the labels are learned.
+        dry_run: Whether to show only what would be trained.
     """
     from eventvec.models.model_files import check_folder
-    from eventvec.predicting.event_estimators import EventClassifier, EventRegressor
+    from eventvec.predicting.predictor_answer import explained
+    from eventvec.training.label_models import learn_labels, plan_labels
+    from eventvec.training.labelled_rows import read_for_labels
 
-    if labels is None or label is None:
+    if labels is None or not names:
         raise ConfigError("give --labels TABLE and --label COLUMN together: the table of labels, and what to predict")
     if cut := next((name for name in ("cutoffs", "cutoff_column") if options.get(name) is not None), None):
         raise ConfigError(
@@ -49,26 +58,67 @@ def fit_labels(
             f"--{unused[0].replace('_', '-')} is of networks, and --labels trains none; to train one on labels: "
             "--static TABLE --method supervised --set method.label=COLUMN"
         )
-    if out is None:
+    if events is None:
+        raise ConfigError("name the events to learn from: --events FILE --key COLUMN --time COLUMN")
+    if out is None and not dry_run:
         raise ConfigError("name the folder to write: --out FOLDER")
-    check_folder(out)
+    if out is not None:
+        check_folder(out)
     reading = those_of(options, *GROUPS)
-    columns = {name: reading.pop(name, None) for name in ("key", "time", "categorical", "numeric")}
     static = {name: reading.pop(name, None) for name in option_types(StaticColumns)}["static"]
-    inclusive = bool(reading.pop("inclusive", False))
-    metric = learning.pop("metric")
-    given = {"budget": options.get("time_budget"), "random_state": options.get("seed"), "metric": metric}
-    chosen = {name: value for name, value in given.items() if value is not None}
-    time = {"label_time": options.get("label_time"), "inclusive": inclusive}
-    table = read_table(labels, [label], "the label table")
-    refuse_empty(table)
-    is_number = target(table[label].to_arrow(), None, label).task == "numeric"
-    if metric is not None and not is_number:
-        raise ConfigError(f"--metric is for numbers, and {label!r} has classes; leave it out")
-    model: Any = (EventRegressor if is_number else EventClassifier)(**columns, reading=reading, **chosen)
-    model.fit(events, labels, label, static=static, **time, **learning)
-    model.save(out)
-    answer = model.explain()
-    terminal.notes(answer.notes)
-    facts = {"run": str(out), "blocks": list(model.model_.blocks)}
-    terminal.answer({**answer.to_dict(), **facts}, answer.render(), json_)
+    times = LabelTime(options.get("label_time"), bool(reading.pop("inclusive", False)))
+    model = None if base is None else models.load(base)
+    if model is not None and (columns := [name for name in reading if name not in option_types(TableFormat)]):
+        raise ConfigError(f"--{columns[0].replace('_', '-')} is given with --from, whose schema reads the events")
+
+    def read(**cuts: Any) -> Any:
+        return read_for_labels(events, reading, model, **cuts)
+
+    asked: dict[str, Any] = {"static": static, "base": model}
+    if dry_run:
+        with bar("planning"):
+            learned, learners, facts = plan_labels(read, labels, tuple(names), times, heads, **asked)
+        _show_plan(learned, learners, facts, json_)
+        return
+    with bar("training") as tick:
+        trained = learn_labels(None, read, labels, tuple(names), times, heads, progress=tick, **asked)
+    formats = those_of(reading, TableFormat)
+    trained = models.Model.save(_with_formats(trained, formats), out)  # type: ignore[arg-type]
+    answers = {name: explained(trained.heads[name]) for name in names}
+    terminal.notes(dict.fromkeys(note for answer in answers.values() for note in answer.notes))
+    told = {"run": str(out), "blocks": list(trained.blocks)}
+    if len(answers) == 1:
+        (answer,) = answers.values()
+        terminal.answer({**answer.to_dict(), **told}, answer.render(), json_)
+    elif json_:
+        typer.echo(json.dumps({"labels": {name: each.to_dict() for name, each in answers.items()}, **told}))
+    else:
+        for answer in answers.values():
+            terminal.out.print(answer.render())
+
+
+def _with_formats(model: Any, formats: Mapping[str, Any]) -> Any:
+    """Return a model that remembers how the tables of events are written, for its predictions."""
+    from dataclasses import replace
+
+    return replace(model, info={**model.info, "reading": dict(formats)}) if formats else model
+
+
+def _show_plan(learned: Any, learners: list[dict[str, Any]], facts: Mapping[str, Any], json_: bool) -> None:
+    """Print what would be trained: rows, columns with their kinds, sets of features, seconds and memory."""
+    from eventvec.answers.printing import table
+
+    columns = tables.describe(learned.rows.data)
+    if json_:
+        told = {"columns": columns, "learners": learners, **facts, "notes": list(learned.notes)}
+        typer.echo(json.dumps(told, default=str))
+        return
+    texts = [
+        {name: f"{cell:.4g}" if isinstance(cell, float) else cell for name, cell in row.items()} for row in columns
+    ]
+    terminal.out.print(repr(learned.rows.data), table(texts), table(learners), sep="\n")
+    terminal.say(
+        f"{facts['rows']:,} rows; about {facts['seconds']:,.0f} s and {facts['memory_gb']:g} GB on this machine, from "
+        "trials on a part of the rows."
+    )
+    terminal.notes(learned.notes)

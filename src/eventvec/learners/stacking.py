@@ -177,8 +177,13 @@ def _each(
 ) -> list[Any]:
     """Return the results of a function for each task, in their order."""
     if workers is not None:
-        return side_by_side(function, tasks, workers, told, [" ".join(task[0]) for task in tasks])
+        return side_by_side(function, tasks, workers, told, [_named(*task) for task in tasks])
     return [function(*task) for task in tasks]
+
+
+def _named(cell: Cell, part: int | None = None) -> str:
+    """Return which training this is, for the progress: the learner, its set of features, and the part it predicts."""
+    return f"{cell[1]} on {cell[0]}, {'all rows' if part is None else f'part {part + 1}'}"
 
 
 def crossed(

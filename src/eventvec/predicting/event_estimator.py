@@ -21,7 +21,6 @@ from eventvec.predicting.fine_tuned import Events
 from eventvec.predicting.predictor_answer import explained
 from eventvec.predicting.rows_to_predict import Asked, identifying, rows_to_predict
 from eventvec.sequences import Array
-from eventvec.tables import read
 from eventvec.tables.frames import frame_of, library_of
 from eventvec.tables.other_data import check_data
 from eventvec.tables.read_options import LabelTime, TableFormat
@@ -29,6 +28,7 @@ from eventvec.tables.sources import Tabular, kept
 from eventvec.tables.times import Duration, Instant
 from eventvec.training.head_options import MOST_VALUES, HeadOptions
 from eventvec.training.label_models import learn_labels
+from eventvec.training.labelled_rows import read_for_labels
 from eventvec.training.progress_bars import bar
 
 
@@ -124,18 +124,12 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
     def _read(self, events: Any, cuts: Mapping[str, Any]) -> Dataset:
         """Return the events of a table, cut at times if any are given."""
         if self.vector is not None:
-            return read(events, schema=self.vector.schema, **self._formats(), **cuts)
+            return read_for_labels(events, self._formats(), self.vector, **cuts)
         for name in ("key", "time"):
             if getattr(self, name) is None:
                 raise ConfigError(f"{name} is not given; name the column: {type(self).__name__}(key=..., time=...)")
         options = {name: getattr(self, name) for name in ("key", "time", "categorical", "numeric")}
-        options |= self.reading or {}
-        if cuts and options.get("store") is not None:
-            raise ConfigError(
-                "a store holds the events of one reading, and labels with times need two, because vocabularies come "
-                "from earlier events; leave store out, or give data that were read with cutoffs= and store="
-            )
-        return read(events, **{**options, **cuts})
+        return read_for_labels(events, {**options, **(self.reading or {})}, None, **cuts)
 
     def _formats(self) -> dict[str, Any]:
         """Return those options of reading that apply to later tables too."""
@@ -192,7 +186,8 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
             "most_values": int(self.most_values),
             "random_state": int(self.random_state),
         }
-        return replace(self.model_, info={**self.model_.info, "given": given}).save(os.fspath(path))
+        info = {**self.model_.info, "given": given, "reading": self._formats()}
+        return replace(self.model_, info=info).save(os.fspath(path))
 
     @classmethod
     def load(cls, path: os.PathLike[str] | str) -> Self:

@@ -29,6 +29,7 @@ from eventvec.errors import shown
 from eventvec.evaluation.suspicion import SUSPICIOUS, doubt, strongest
 from eventvec.learners.fitted import Given, Trees
 from eventvec.learners.held_out_scores import (
+    LEAST_OF_CLASS,
     NO_SCORE,
     WITHIN_TIMES,
     HeldOutScores,
@@ -64,6 +65,8 @@ LEAST_SECONDS = 1.0
 """The fewest seconds that a budget leaves to models."""
 PLANNED = 0.65
 """The share of a budget's rest that is planned for trainings; bins, components and scores take the other."""
+MEMORY, COPIES = 0.7, 3
+"""The gigabytes of a process before it reads, and how often the widest set of features is held, for an estimate."""
 TRIED, LEAST_ROWS = 2000, 100
 """The number of rows of the training by which costs are estimated, and the fewest that a budget leaves to trees."""
 Progress = Callable[[int, int, str], None]
@@ -151,6 +154,54 @@ def learn(
         heads.append(_head(lesson, job, late, lesson.part(moments), of_label, skipped, share))
     used = {name for head in heads for name in head.used}
     return {name: block for name, block in every.items() if name in used}, heads
+
+
+def plan(
+    rows: Rows, blocks: Mapping[str, Block], lessons: Sequence[Lesson], effort: Effort
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the learners that `learn` would train, a row for each with its set of features, and what they would cost.
+
+    Seconds are estimated from at most `TRIED` of the rows, whose features are computed and on which each learner is
+    trained once.
+
+    Args:
+        rows: As for `learn`, as are the others.
+    """
+    n = len(rows.data)
+    some = np.arange(0, n, -(-n // TRIED))
+    begun = time.monotonic()
+    tried = replace(rows, data=rows.data[some])
+    every, features, _ = _fitted(tried, blocks, np.full(len(some), True), replace(effort, deadline=None))
+    seconds = (time.monotonic() - begun) * n / len(some)
+    planned, largest = list[dict[str, Any]](), 0.0
+    for lesson in lessons:
+        job, inside = _job(lesson, effort.seed), np.arange(n) if lesson.places is None else lesson.places
+        own = features_of(lesson.own, tried)
+        sets, prior = learned_sets(list(features | own), job.task, effort.metric, list(effort.models))
+        x, _ = matrices(features | own, sets)
+        largest = max(largest, 4.0 * len(inside) * max(each.shape[1] for each in x.values()))
+        known, places = np.isin(some, inside), np.searchsorted(inside, some)
+        of_some = replace(job, y=job.y[places[known]], weights=None, groups=None)
+        if (parts := parts_of(job)) is None or len(of_some.y) < 2 * LEAST_OF_CLASS or len(np.unique(of_some.y)) < 2:
+            continue
+        latest = latest_rows(job, lesson.part(rows.data.moments) if rows.data.schema.clock else None)
+        costs = {}
+        for name, learner in prior:
+            if learner not in costs:
+                trial = Prepared(replace(of_some, x=x[name][known]), models=effort.models)
+                begun = time.monotonic()
+                trial.train(learner)
+                costs[learner] = (time.monotonic() - begun) / trial.job.x.size
+            width = x[name].shape[1]
+            size = len(inside) * min(width, COMPONENTS) if learner == LINEAR else len(inside) * width
+            each = _trainings(parts, latest) * costs[learner] * min(size, effort.most_values)
+            seconds += each / min(torch.get_num_threads(), len(prior))
+            planned.append({
+                "label": lesson.target.name, "learner": learner, "features": name, "blocks": ", ".join(sets[name]),
+                "columns": width, "trainings": _trainings(parts, latest), "share": prior[name, learner],
+            })  # fmt: skip
+    facts = {"rows": n, "blocks": {name: block.dim for name, block in every.items()}, "seconds": round(seconds, 1)}
+    return planned, {**facts, "memory_gb": round(MEMORY + COPIES * largest / 1e9, 1)}
 
 
 def _job(lesson: Lesson, seed: int) -> Job:

@@ -10,14 +10,14 @@ from typing import Any
 from eventvec.blocks.rows import Block
 from eventvec.blocks.static_values import STATIC, StaticValues
 from eventvec.dataset import Dataset
-from eventvec.errors import ConfigError
+from eventvec.errors import ConfigError, shown
 from eventvec.models import Model
 from eventvec.models.heads import Head
 from eventvec.models.run_start import identity
 from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular
 from eventvec.training.head_options import HeadOptions
-from eventvec.training.head_training import Effort, Progress, learn
+from eventvec.training.head_training import Effort, Progress, learn, plan
 from eventvec.training.labelled_rows import Learned, Learning, of_array, of_table
 
 
@@ -49,20 +49,51 @@ def learn_labels(
         progress: Called with the number of trainings that are done, of all, and the name of the next.
     """
     deadline = None if options.time_budget is None else time.monotonic() + options.time_budget
+    learned = _learned(events, read, labels, names, times, options, numeric, static, base)
+    blocks, heads = learn(learned.rows, learned.blocks, learned.lessons, _effort(options, deadline, progress))
+    return _with_heads(learned, blocks, heads, times, options.seed, base)
+
+
+def plan_labels(
+    read: Callable[..., Dataset],
+    labels: Any,
+    names: tuple[str, ...],
+    times: LabelTime,
+    options: HeadOptions,
+    *,
+    static: Tabular | None = None,
+    base: Model | None = None,
+) -> tuple[Learned, list[dict[str, Any]], dict[str, Any]]:
+    """Return what would be learned from, and what `head_training.plan` returns; the arguments are `learn_labels`'s."""
+    learned = _learned(None, read, labels, names, times, options, None, static, base)
+    return learned, *plan(learned.rows, learned.blocks, learned.lessons, _effort(options, None, None))
+
+
+def _learned(
+    events: Dataset | None,
+    read: Callable[..., Dataset],
+    labels: Any,
+    names: tuple[str, ...],
+    times: LabelTime,
+    options: HeadOptions,
+    numeric: bool | None,
+    static: Tabular | None,
+    base: Model | None,
+) -> Learned:
+    """Return what heads learn from; refuse labels for which the base has a head."""
+    if base is not None and (known := next((name for name in names if name in base.heads), None)):
+        raise ConfigError(f"the model {base.id} has a head for {shown(known)} already")
     asked = Learning(
         names, numeric, times, static, options.weight, options.earlier_labels, options.features, base, options.network
     )
     if events is not None and not names:
-        learned = of_array(events, labels, asked)
-    else:
-        learned = of_table(events, read, labels, asked)
-    for lesson in learned.lessons:
-        if base is not None and lesson.target.name in base.heads:
-            raise ConfigError(f"the model {base.id} has a head for {lesson.target.name!r} already")
+        return of_array(events, labels, asked)
+    return of_table(events, read, labels, asked)
+
+
+def _effort(options: HeadOptions, deadline: float | None, progress: Progress | None) -> Effort:
     metric = "mae" if options.metric == "mae" else None
-    effort = Effort(options.seed, metric, options.most_values, options.models, deadline, progress)
-    blocks, heads = learn(learned.rows, learned.blocks, learned.lessons, effort)
-    return _with_heads(learned, blocks, heads, times, options.seed, base)
+    return Effort(options.seed, metric, options.most_values, options.models, deadline, progress)
 
 
 def _with_heads(

@@ -24,7 +24,7 @@ from eventvec.models import Model
 from eventvec.models.label_samples import copied
 from eventvec.models.learned import LEARNED, NETWORK
 from eventvec.sequences import Array
-from eventvec.tables import attach
+from eventvec.tables import attach, read
 from eventvec.tables.frames import with_key
 from eventvec.tables.label_times import fitted_later, hides_later, labelled_histories, labels_beside
 from eventvec.tables.read_options import DECLINED, LabelTime
@@ -81,12 +81,31 @@ class Learned:
     notes: tuple[str, ...]
 
 
-def of_table(events: Dataset | None, read: Callable[..., Dataset], labels: Tabular, asked: Learning) -> Learned:
+def read_for_labels(events: Any, options: Mapping[str, Any], base: Model | None, **cuts: Any) -> Dataset:
+    """Return the events of a table, cut at times if any are given; those for a base are read by its schema.
+
+    Args:
+        events: The table.
+        options: The options of `ev.read`; with a base, those of `tables.read_options.TableFormat`.
+        base: A model whose blocks read the events.
+        cuts: Fields of `tables.read_options.Cuts`.
+    """
+    if base is not None:
+        return read(events, schema=base.schema, **options, **cuts)
+    if cuts and options.get("store") is not None:
+        raise ConfigError(
+            "a store holds the events of one reading, and labels with times need two, because vocabularies come from "
+            "earlier events; leave store out, or give data that were read with cutoffs= and store="
+        )
+    return read(events, **options, **cuts)
+
+
+def of_table(events: Dataset | None, reader: Callable[..., Dataset], labels: Tabular, asked: Learning) -> Learned:
     """Return what heads learn from a table of labels.
 
     Args:
         events: The events, if they are a data set already.
-        read: Reads the events, with further options of `ev.read`. Where labels have times, it reads twice, so
+        reader: Reads the events, with further options of `ev.read`. Where labels have times, it reads twice, so
             vocabularies and scales are those of the events before these times.
         labels: The table of labels.
         asked: What is learned.
@@ -94,7 +113,7 @@ def of_table(events: Dataset | None, read: Callable[..., Dataset], labels: Tabul
     labels = kept(with_key(labels))
     if asked.weight is not None and not isinstance(asked.weight, str):
         raise ConfigError(f"weight must name a column of the table of labels, got {type(asked.weight).__name__}")
-    data = read() if events is None else events
+    data = reader() if events is None else events
     kinds = (data.schema.categorical, data.schema.numeric, data.schema.bags)
     taken = {each.name for kind in kinds for each in kind}
     if among := next((label for label in asked.labels if label in taken), None):
@@ -108,7 +127,7 @@ def of_table(events: Dataset | None, read: Callable[..., Dataset], labels: Tabul
     is_read_again = events is None and asked.base is None and timed.time is not None and data.moments is None
     if is_read_again:
         rows = timed.table.filter(~timed.missing).select(timed.key, timed.time).drop_nulls()
-        histories = read(cutoffs=rows, cutoff_column=timed.time, inclusive=asked.time.inclusive)
+        histories = reader(cutoffs=rows, cutoff_column=timed.time, inclusive=asked.time.inclusive)
     examples = join_examples(with_moment(_with_static(histories, asked)), timed, of="rows")
     if not is_read_again:
         runs = asked.base.info["holdouts"] if asked.base else ()
