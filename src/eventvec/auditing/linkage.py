@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
 from eventvec.auditing.findings import Row, judged, unanswered
+from eventvec.dataset import last_times
 from eventvec.embedding import encode
 from eventvec.encoders import Aggregates, Encoder
+from eventvec.encoders.handcrafted import MOMENT
+from eventvec.encoders.interface import capabilities
 from eventvec.schema import Schema
 from eventvec.sequences import Array, Sequences
 from eventvec.statistics import Estimate
@@ -38,8 +43,12 @@ def similarities(encoder: Encoder, x: Sequences) -> Array:
 
     Each number of the vectors is centred and scaled within its half first, as whoever has both files could do.
     """
-    first, second = (_standardised(encode(encoder, part).numpy()) for part in halves(x))
-    return first @ second.T
+    parts = halves(x)
+    if capabilities(encoder).reads_moment:  # each half is read as of its own end
+        first, second = (replace(part, static={**part.static, MOMENT: last_times(part)}) for part in parts)
+        parts = first, second
+    of_first, of_second = (_standardised(encode(encoder, part).numpy()) for part in parts)
+    return of_first @ of_second.T
 
 
 def linkage_finding(encoder: Encoder, x: Sequences, schema: Schema, *, seed: int, level: float) -> Row:

@@ -65,10 +65,8 @@ def card(
     """
     described = _of_folder(path_only(run)) if isinstance(run, str | os.PathLike) else _of_run(run)
     name, path = described.info["id"], described.path
-    if not described.config:
-        raise ConfigError(
-            f"the model {name} has no card, because it has no block learned, or the method of that block has no name"
-        )
+    if "learned" in described.info["blocks"] and not described.config:
+        raise ConfigError(f"the model {name} has no card, because the method of its encoder has no name")
     scores = [plain_scores(name, each) for each in evaluations]
     common = None if events is None else common_sentences(_read(run, events))
     text = render_card(described.config, described.schema, described.info, described.paragraph, scores, common)
@@ -96,11 +94,13 @@ def _of_folder(path: Path) -> _Described:
 
 
 def _of_run(run: Model) -> _Described:
-    from eventvec.methods.declarations import declared
+    from eventvec.models.head_files import describe_head
     from eventvec.models.model import check_model
 
     check_model(run)
-    return _Described(run.config, run.schema, {**run.info, "vector": run.vector}, run.path, declared(run.method).card)
+    heads = [describe_head(head)[0] for head in run.heads.values()]
+    info = {**run.info, "blocks": list(run.blocks), "vector": run.vector, "heads": heads}
+    return _Described(run.config, run.schema, info, run.path, run.declared.card)
 
 
 def _read(run: Model | Path | str, events: Dataset | Tabular) -> Dataset:

@@ -452,9 +452,6 @@ def finish(model: Model) -> Model:
             for network in networks:
                 _written(network, path / f"{NETWORK}-{place}")
         write_tensors(path / TENSORS, tensors, {"format": "eventvec"})  # a file without tensors has a header too
-        if done.config:
-            card = render_card(done.config, done.schema, {**done.info, "vector": done.vector}, done.declared.card)
-            write_text(path / "README.md", card)
         content = {
             **done.info,
             "blocks": described,
@@ -463,6 +460,7 @@ def finish(model: Model) -> Model:
             "heads": [each for each, _, _ in heads],
             "files": digests(path),
         }
+        write_text(path / "README.md", render_card(done.config, done.schema, content, done.declared.card))
         write_text(path / INFO, json.dumps(content, indent=1))
         for checkpoint in path.glob("checkpoint*.safetensors"):
             checkpoint.unlink(missing_ok=True)

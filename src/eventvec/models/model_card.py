@@ -49,31 +49,17 @@ def render_card(
         scores: Evaluations of the run's embeddings, as `Answer.to_dict` returns them.
         common: Sentences about histories, with the share of which each is true.
     """
-    labels = ", ".join(map(code, info["labels"]))
-    columns = "column" if len(info["labels"]) == 1 else "columns"
-    supervision = f"from the static {columns} {labels}" if labels else "without labels"
-    start = f" The training started from run {info['from']}." if "from" in info else ""
-    return f"""# Run {info["id"]}
+    return f"""# Model {info["id"]}
 
-An encoder of event histories that eventvec trained {supervision}, with the method `{config["method"]["name"]}` and the
-encoder `{config["encoder"]["name"]}`.{start}
-{remark and f"{chr(10)}{remark.strip()}{chr(10)}"}
+{_what(config, info)}
+{remark and f"{chr(10)}{remark.strip()}{chr(10)}"}{_heads(info)}
 ## Data and training
 
 {_table(_rows(config, schema, info))}
 
 Values that occur fewer times than the minimum count are in no file.
 {"" if common is None else _histories(common)}
-## Settings
-
-```toml
-{_settings(config)}
-```
-
-`config.toml` has them too, with those of the data, `metrics.jsonl` the course of training, and `schema.json` the
-vocabularies.
-
-## Scores
+{_settings_section(config)}## Scores
 
 {_scores(scores)}
 
@@ -91,6 +77,53 @@ An embedding can reveal what was never a column: where someone lives, their age,
 embedding with the protected attribute as the label, beside aggregates, before the embedding leaves the team that may
 see the events. The embedding describes the entities and the time that it was trained on; its scores on others have to
 be measured.
+"""
+
+
+def _what(config: Mapping[str, Mapping[str, Any]], info: Mapping[str, Any]) -> str:
+    """Return what the model is, in a paragraph."""
+    if not config:
+        blocks = ", ".join(map(code, info.get("blocks", ())))
+        return f"A model of event histories that eventvec made, with the blocks {blocks} and no trained encoder."
+    labels = ", ".join(map(code, info["labels"]))
+    columns = "column" if len(info["labels"]) == 1 else "columns"
+    supervision = f"from the static {columns} {labels}" if labels else "without labels"
+    start = f" The training started from the model {info['from']}." if "from" in info else ""
+    return (
+        f"An encoder of event histories that eventvec trained {supervision}, with the method "
+        f"`{config['method']['name']}` and the\nencoder `{config['encoder']['name']}`.{start}"
+    )
+
+
+def _heads(info: Mapping[str, Any]) -> str:
+    """Return the section about what the model predicts."""
+    if not info.get("heads"):
+        return ""
+    lines = ["| label | task | score | rows | entities | learners |", "| --- | --- | --- | --- | --- | --- |"]
+    for head in info["heads"]:
+        scores = head["scores"] or {}
+        value = scores.get("latest") or scores.get("by_entity")
+        score = "none, too few rows" if value is None else f"{Estimate(*value)}"
+        where = " on the latest rows" if scores.get("latest") else " by entity" if scores else ""
+        cells = (code(head["label"]), head["task"], score + where, f"{head['rows']:,}", f"{head['entities']:,}")
+        lines.append(f"| {' | '.join(cells)} | {len(head['models'])} |")
+    remark = "Scores are of rows that chose nothing; the score is that of `EventClassifier.explain` and `fit --labels`."
+    return "\n## What it predicts\n\n" + "\n".join(lines) + f"\n\n{remark}\n"
+
+
+def _settings_section(config: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the section of the settings of a training."""
+    if not config:
+        return ""
+    return f"""## Settings
+
+```toml
+{_settings(config)}
+```
+
+`config.toml` has them too, with those of the data, `metrics.jsonl` the course of training, and `schema.json` the
+vocabularies.
+
 """
 
 
@@ -156,8 +189,9 @@ def _rows(
     cuts = [f"before {plain(data['until'])}"] if "until" in data else []
     cuts += [f"before the time in {code(data['cutoff_column'])} of each entity"] if "cutoff_column" in data else []
     yield "events used", ", ".join(cuts)
-    share, seed = info["holdouts"][-1]["fraction"], info["holdouts"][-1]["seed"]
-    yield "entities held out of training", f"{100 * share:g} %, seed {seed}" if share else "none"
+    if config:
+        share, seed = info["holdouts"][-1]["fraction"], info["holdouts"][-1]["seed"]
+        yield "entities held out of training", f"{100 * share:g} %, seed {seed}" if share else "none"
     categorical = ", ".join(
         f"{code(column.name)} ({column.size - FIRST:,} {'buckets' if column.buckets else 'values'})"
         for column in (*schema.categorical, *schema.bags)
@@ -166,10 +200,11 @@ def _rows(
     yield "numeric columns", ", ".join(code(column.name) for column in schema.numeric) or "none"
     yield "columns of text", ", ".join(code(column.name) for column in schema.texts)
     yield "static columns used", ", ".join(code(column.name) for column in schema.static) or "none"
-    yield "beside the learned part", ", ".join(map(code, info["vector"][1:]))
-    yield "steps, seconds", f"{info['steps']:,}, {info['seconds']:.0f}"
-    yield "stopped by", info["stopped"]
-    yield "epoch of the weights", str(info.get("kept_epoch", ""))
+    if config:
+        yield "beside the learned part", ", ".join(map(code, info["vector"][1:]))
+        yield "steps, seconds", f"{info['steps']:,}, {info['seconds']:.0f}"
+        yield "stopped by", info["stopped"]
+        yield "epoch of the weights", str(info.get("kept_epoch", ""))
     yield "seed", str(info["seed"])
     yield "data fingerprint", code(info["fingerprint"])
     yield "libraries", ", ".join(f"{name} {number}" for name, number in info["versions"].items())
@@ -192,7 +227,7 @@ def _scores(scores: Sequence[Mapping[str, Any]]) -> str:
         return (
             "None are recorded here, so this card does not say what the embedding is worth. "
             "`eventvec evaluate embeddings.parquet labels.parquet --label churn --json > churn.json` measures it, and "
-            "`eventvec card RUN churn.json` adds the scores."
+            "`eventvec card MODEL churn.json` adds the scores."
         )
     return "\n\n".join(map(_scored, scores))
 
@@ -238,11 +273,11 @@ def _limits(
         yield "Not tested: no evaluation is part of this card."
     if period := facts.get("period"):
         yield (
-            f"The events end at {period[1]}. Whether a later period differs, `eventvec drift OLD NEW --model RUN` "
+            f"The events end at {period[1]}. Whether a later period differs, `eventvec drift OLD NEW --model MODEL` "
             "measures."
         )
     if lengths := facts.get("lengths"):
-        yield f"Histories had {_lengths(lengths)} events; what the encoder does with longer ones was not tested."
+        yield f"Histories had {_lengths(lengths)} events; what the model does with longer ones was not tested."
     for kind, meaning in (("unknown", "outside the vocabulary"), ("missing", "missing")):
         shares = {name: each[kind] for name, each in facts.get("columns", {}).items() if each.get(kind, 0) >= LEAST}
         if shares:
@@ -251,22 +286,23 @@ def _limits(
     if info["labels"]:
         learned = ", ".join(map(code, info["labels"]))
         yield f"The encoder learned from {learned}; scores on these labels count only for entities that were held out."
-    if config["encoder"]["name"] not in RECURRENT:
+    if config and config["encoder"]["name"] not in RECURRENT:
         yield "The embedding cannot be continued exactly from a stored state; `eventvec update` reads recent events."
     yield "What the embedding reveals about protected attributes was not audited here; see the end of this card."
 
 
 def _usage(config: Mapping[str, Mapping[str, Any]], info: Mapping[str, Any]) -> str:
-    """Return the calls that use the run."""
-    lines = ["```python", "import eventvec as ev", "", 'run = ev.load("RUN")  # this folder']
-    lines.append('z = run.embed("events.parquet")  # one vector for each entity, with its key')
-    if config["method"]["name"] == "supervised":
-        lines.append('predictions = ev.predict(run, "events.parquet")')
-    lines += ["```", "", "```bash", "eventvec embed RUN events.parquet -o embeddings.parquet"]
-    if config["method"]["name"] == "supervised":
-        lines.append("eventvec predict RUN events.parquet -o predictions.parquet")
-    if config["encoder"]["name"] in RECURRENT and not info.get("inputs"):
-        lines.append("eventvec update RUN today.parquet --state state.db -o fresh.parquet")
+    """Return the calls that use the model."""
+    embeds = bool(config) or bool(info.get("vector"))
+    predicts = bool(info.get("heads")) or (bool(config) and config["method"]["name"] == "supervised")
+    lines = ["```python", "import eventvec as ev", "", 'model = ev.load("MODEL")  # this folder']
+    lines += ['z = model.embed("events.parquet")  # one vector for each entity, with its key'] if embeds else []
+    lines += ['predictions = ev.predict(model, "events.parquet")'] if predicts else []
+    lines += ["```", "", "```bash"]
+    lines += ["eventvec embed MODEL events.parquet -o embeddings.parquet"] if embeds else []
+    lines += ["eventvec predict MODEL events.parquet -o predictions.parquet"] if predicts else []
+    if config and config["encoder"]["name"] in RECURRENT and not info.get("inputs"):
+        lines.append("eventvec update MODEL today.parquet --state state.db -o fresh.parquet")
     return "\n".join([*lines, "```"])
 
 

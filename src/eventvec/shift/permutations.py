@@ -12,7 +12,7 @@ from eventvec.shift.profiles import Profile
 
 AT_ONCE = 256
 """The number of permutations whose differences are computed at once."""
-ROUNDING = 1e-6
+ROUNDING, NOTHING = 1e-6, 1e-12
 """Statistics that differ by less, relative to their size, count as equal."""
 FOLDS = 5
 """The number of folds of the linear model."""
@@ -110,4 +110,5 @@ def linear_scores(vectors: Tensor, is_new: Tensor, entity: Tensor) -> tuple[np.n
 
 def _share_above(statistics: Tensor) -> float:
     """Return the share of statistics that are at least as large as the first one."""
-    return float((statistics >= statistics[0] - ROUNDING * statistics[0].abs()).double().mean())
+    tolerance = max(ROUNDING * float(statistics[0].abs()), NOTHING)
+    return float((statistics >= statistics[0] - tolerance).double().mean())
