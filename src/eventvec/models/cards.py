@@ -96,11 +96,10 @@ def _of_folder(path: Path) -> _Described:
 
 
 def _of_run(run: Model) -> _Described:
-    from eventvec.methods.declarations import declared
     from eventvec.models.model import check_model
 
     check_model(run)
-    return _Described(run.config, run.schema, {**run.info, "vector": run.vector}, run.path, declared(run.method).card)
+    return _Described(run.config, run.schema, {**run.info, "vector": run.vector}, run.path, run.declared.card)
 
 
 def _read(run: Model | Path | str, events: Dataset | Tabular) -> Dataset:
