@@ -234,10 +234,14 @@ def test_further_refusals(tmp_path: Path) -> None:
 def test_a_run_of_features_is_checked_when_it_is_loaded(tmp_path: Path) -> None:
     ev.features(table(), save=tmp_path / "run", **ROLES)
     run = ev.load(tmp_path / "run")
-    with pytest.raises(ev.ConfigError, match="has no name in configurations"):
+    with pytest.raises(ev.ConfigError, match="has no block learned, a trained encoder; its blocks are handcrafted"):
         ev.fine_tune(run, table(), cutoffs().unique("card"), "asked")
     with pytest.raises(ev.ConfigError, match="has no block learned, a trained encoder; its blocks are handcrafted"):
         assert run.method is None
+    assert (run.steps, run.seconds, run.stopped, run.usable) == (0, 0.0, "no training", 40)
+    for each in (run, tmp_path / "run"):
+        with pytest.raises(ev.ConfigError, match="has no card, because it has no block learned"):
+            ev.card(each)
     written = (tmp_path / "run/model.json").read_text()
     for place, value, sentence in (
         ("dim", ABSENT, "model.json is damaged: blocks.handcrafted: .*it lacks dim"),

@@ -318,9 +318,9 @@ def test_what_cannot_be_served_is_refused_at_the_start(tmp_path: Path, server: S
     with pytest.raises(ev.ConfigError, match=f"port {server.port} cannot be used"):
         serve(updates.untrained(), tmp_path / "state.db", port=server.port)
     assert not (tmp_path / "state.db").exists()
-    other = updates.untrained()
-    other.info["id"] = "another"
-    for run, words in ((updates.untrained(), "open in another session"), (other, "must hold states of run another")):
+    other = updates.untrained(width=3)
+    wrong = f"must hold states of .*{other.states_of}, got those of .*{updates.untrained().states_of}"
+    for run, words in ((updates.untrained(), "open in another session"), (other, wrong)):
         with pytest.raises(ev.CheckpointError, match=words):
             serve(run, server.log.with_suffix(".db"), port=0)
 

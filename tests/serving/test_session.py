@@ -332,9 +332,13 @@ def test_what_cannot_be_used_is_refused_and_changes_nothing(tmp_path: Path) -> N
         with pytest.raises(DataError, match="does not have 1 of 2 keys"):
             session.vectors([1, 2])
         assert content(tmp_path / "state") == before
-    other = replace(run, info={**run.info, "id": "other"})
-    with pytest.raises(CheckpointError, match="must hold states of run other"):
+    other = untrained(width=3)
+    with pytest.raises(
+        CheckpointError, match=f"must hold states of .*{other.states_of}, got those of .*{run.states_of}"
+    ):
         ev.open_state(other, tmp_path / "state")
+    with_a_head = replace(run, info={**run.info, "id": "other"})  # `fit_head` gives a new id, and keeps the blocks
+    ev.open_state(with_a_head, tmp_path / "state").close()
     with pytest.raises(ConfigError, match="cannot continue exactly"):
         ev.open_state(untrained("transformer"), tmp_path / "never")
     for options in ({"keep": 0}, {"durability": "none"}):

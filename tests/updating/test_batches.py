@@ -245,7 +245,7 @@ def test_a_deleted_entity_leaves_no_trace_and_starts_again(tmp_path: Path) -> No
     ev.update(run, events[40:60], state)
     stored = {row[0]: row[4] for row in content(state)}
     assert stored["1003"] in state.read_bytes()
-    ev.forget(state, "1003", run.id)
+    ev.forget(state, "1003", run.states_of)
     remaining = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert stored["1003"] not in remaining
     assert b"1003" not in remaining
@@ -257,7 +257,7 @@ def test_a_deleted_entity_leaves_no_trace_and_starts_again(tmp_path: Path) -> No
     rest = events[60:].filter(id=1003)
     assert same(ev.update(run, rest, state), whole(run, rest))
     with pytest.raises(ev.DataError, match="has no entity of that key") as error:
-        ev.forget(state, "4711", run.id)
+        ev.forget(state, "4711", run.states_of)
     assert "4711" not in str(error.value)
 
 

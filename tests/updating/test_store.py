@@ -267,7 +267,7 @@ def test_a_vocabulary_in_another_order_is_refused(tmp_path: Path) -> None:
     ev.update(run, events[:50], state)
     shop = run.schema.categorical[0]
     schema = replace(run.schema, categorical=(replace(shop, values=shop.values[::-1]),))
-    with pytest.raises(CheckpointError, match=r"by other vocabularies than those in the run's schema.json; restore"):
+    with pytest.raises(CheckpointError, match="must hold states of"):
         ev.update(untrained(schema=schema), events[50:], state)
     assert ev.update(run, events[50:], state).applied
 

@@ -164,6 +164,7 @@ def _about(run: Model, stored_dim: int) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "run": run.id,
+        "states": run.states_of,
         "eventvec": version("eventvec"),
         "key": schema.key,
         "time": {"name": schema.time, "kind": schema.time_kind, "zone": schema.time_zone},

@@ -243,18 +243,18 @@ class Model:
 
     @property
     def seconds(self) -> float:
-        """The time that training took, earlier sessions of a resumed run included."""
-        return float(self.info["seconds"])
+        """The time that training took, earlier sessions of a resumed run included; 0 without training."""
+        return float(self.info.get("seconds", 0.0))
 
     @property
     def stopped(self) -> str:
-        """What ended the training: `epochs`, `time` or `early stopping`."""
-        return str(self.info["stopped"])
+        """What ended the training: `epochs`, `time` or `early stopping`; `no training` without one."""
+        return str(self.info.get("stopped", "no training"))
 
     @property
     def usable(self) -> int:
-        """The number of entities that could be used, those held out for validation included."""
-        return int(self.info["usable"])
+        """The number of entities that could be used, those held out for validation included; all without training."""
+        return int(self.info.get("usable", self.info["entities"]))
 
     @accepts(Cuts, TableFormat, Storage)
     def read(

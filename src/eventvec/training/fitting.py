@@ -112,6 +112,7 @@ def fit(
             raise ConfigError("encoder and resume are of methods, and labels train none; leave them out")
         return _of_labels(None, data, labels, label, out, progress, options)
     assert method is not None
+    options = options if label is None else {**options, "label": label}  # a setting of methods that learn labels
     gather({name: value for name, value in options.items() if name in option_types(FitOptions)}, FitOptions)
     tables: Table | None = None
     if isinstance(method, str | Mapping):

@@ -102,7 +102,7 @@ def set_up(data: Dataset, tables: Mapping[str, Any], parent: Model | None = None
 
 def _parent_encoder(parent: Model, table: Mapping[str, Any]) -> Table:
     """Return the `[encoder]` table of a method that trains a run's encoder further."""
-    if not parent.config:
+    if not parent.learned.config:
         raise ConfigError(
             f"the encoder of run {parent.id} has no name in configurations, so it cannot be built again; put a method "
             "together with run.method.encoder and give it to fit"
