@@ -70,5 +70,6 @@ def fit_labels(
     model.save(out)
     answer = model.explain()
     terminal.notes(answer.notes)
-    facts = {"run": str(out), "blocks": list(model.model_.blocks)}
+    (head,) = model.model_.heads.values()
+    facts = {"run": str(out), "blocks": [*model.model_.blocks, *head.blocks]}
     terminal.answer({**answer.to_dict(), **facts}, answer.render(), json_)
