@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import eventvec as ev
 from eventvec.auditing.audit_options import AuditOptions
+from eventvec.blocks.untrained import BLOCKS
 from eventvec.cli import app
 from eventvec.cli.parameters import numbers, seconds, split_names, takes
 from eventvec.comparing.compare_options import CompareOptions

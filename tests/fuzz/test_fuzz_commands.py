@@ -27,7 +27,6 @@ def test_every_option_that_names_a_file_has_values_to_draw() -> None:
     paths = {
         "--store",
         "--out",
-        "--out",
         "--state",
         "--index",
         "--save",
@@ -35,6 +34,7 @@ def test_every_option_that_names_a_file_has_values_to_draw() -> None:
         "--events",
         "--protected",
         "--run",
+        "--model",
     }
     assert paths <= options
     assert paths <= {f"--{name}" for name in command_draws.TEXTS}

@@ -37,7 +37,7 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
 
     _numeric: bool
     """Whether it predicts numbers, and not classes."""
-    metric = "r2"
+    metric: str | None = None
     """The score of numbers that counts."""
     model_: Model
 

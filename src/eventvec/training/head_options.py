@@ -32,7 +32,7 @@ class HeadOptions:
             hand-crafted features and on all blocks beside ours, each with half the prior share of boosted trees.
         network: Whether a network is trained on the label too, from the encoder of the model if there is one; it takes
             minutes.
-        metric: For numbers, `r2`, to predict with small squared errors, or `mae`: then trees that minimise absolute
+        metric: For numbers, `r2`, the default, to predict with small squared errors, or `mae`: then trees that minimise absolute
             errors are among the learners, and the score is the mean absolute error.
         most_values: The largest number of rows times features on which boosted trees are trained; above it, a random
             sample of the rows trains them.
@@ -49,7 +49,7 @@ class HeadOptions:
     features: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, Any] = field(default_factory=dict)
     network: bool = False
-    metric: str = "r2"
+    metric: str | None = None
     most_values: int = MOST_VALUES
     time_budget: float | None = None
     seed: int = 0
@@ -58,6 +58,6 @@ class HeadOptions:
         if self.time_budget is not None:
             above_zero("time_budget", self.time_budget)
         at_least("most_values", self.most_values, 1)
-        if self.metric not in METRICS_OF_NUMBERS:
+        if self.metric is not None and self.metric not in METRICS_OF_NUMBERS:
             raise ConfigError(f"metric {shown(self.metric)} is not known; {nearest(self.metric, METRICS_OF_NUMBERS)}")
         check_seed("seed", self.seed, SEED_BITS)

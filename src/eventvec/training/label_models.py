@@ -50,6 +50,9 @@ def learn_labels(
     """
     deadline = None if options.time_budget is None else time.monotonic() + options.time_budget
     learned = _learned(events, read, labels, names, times, options, numeric, static, base)
+    of_classes = next((each.target.name for each in learned.lessons if each.target.task != "numeric"), None)
+    if options.metric is not None and of_classes is not None:
+        raise ConfigError(f"metric (--metric) is for numbers, and {shown(of_classes)} has classes; leave it out")
     blocks, heads = learn(learned.rows, learned.blocks, learned.lessons, _effort(options, deadline, progress))
     return _with_heads(learned, blocks, heads, times, options.seed, base)
 
