@@ -32,7 +32,7 @@ COMMANDS = {
     "audit.html": "audit run flights.parquet --protected planes.parquet --columns built_2002 "
     "--models logistic_regression -o audit.html",
     "compare.html": "compare jfk.parquet planes.parquet --key tailnum --time time --label built_2002 "
-    "--methods coles,cpc,next_event --epochs 3 --models logistic_regression --out compared -o compare.html",
+    "--methods coles,cpc,next_event --epochs 3 --models logistic_regression --out compared --page compare.html",
 }
 """The commands, by what each writes."""
 

@@ -32,8 +32,8 @@ class HeadOptions:
             hand-crafted features and on all blocks beside ours, each with half the prior share of boosted trees.
         network: Whether a network is trained on the label too, from the encoder of the model if there is one; it takes
             minutes.
-        metric: For numbers, `r2`, the default, to predict with small squared errors, or `mae`: then trees that minimise absolute
-            errors are among the learners, and the score is the mean absolute error.
+        metric: For numbers, `r2`, the default, to predict with small squared errors, or `mae`: then trees that
+            minimise absolute errors are among the learners, and the score is the mean absolute error.
         most_values: The largest number of rows times features on which boosted trees are trained; above it, a random
             sample of the rows trains them.
         time_budget: The seconds that reading and training may take; learners and blocks that it leaves no time for are

@@ -1,0 +1,15 @@
+"""The table of commands and kinds of models in the documentation is what the commands do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.slow
+def test_the_table_of_the_page_is_what_the_commands_do(tmp_path: Path) -> None:
+    page = models_and_commands.PAGE.read_text()
+    assert (
+        models_and_commands.with_table(page, models_and_commands.rendered(models_and_commands.cells(tmp_path))) == page
+    )
