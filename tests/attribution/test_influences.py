@@ -281,7 +281,7 @@ def test_what_cannot_be_measured_is_refused(
 
 
 def test_no_run_and_several_rows_of_an_entity_are_refused(run: ev.Model) -> None:
-    with pytest.raises(ev.ConfigError, match=r"the run must be a Model, got Recurrent"):
+    with pytest.raises(ev.ConfigError, match=r"the model must be a Model, got Recurrent"):
         ev.influence(run.method.encoder, purchases())  # type: ignore[arg-type]
     cutoffs = pl.DataFrame({"card": [1, 1, 2], "month": ["2024-01-02T00:00", "2024-01-03T00:00", "2024-01-03T00:00"]})
     cutoffs = cutoffs.with_columns(pl.col("month").str.to_datetime())

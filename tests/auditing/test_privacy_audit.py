@@ -138,7 +138,7 @@ def test_a_constant_column_cannot_be_told_and_an_absent_one_is_refused() -> None
     ):
         with pytest.raises(error, match=sentence):
             ev.audit(run, table, models=FAST, **options)
-    with pytest.raises(ev.ConfigError, match="the run must be a Model, got str"):
+    with pytest.raises(ev.ConfigError, match="the model must be a Model, got str"):
         ev.audit("run", table)  # type: ignore[arg-type]
 
 

@@ -249,7 +249,7 @@ def learned_from(events: pl.DataFrame, labels: pl.DataFrame, label: str, numeric
     def read(**cuts: Any) -> ev.Dataset:
         return ev.read(events, key="card", time="day", **COLUMNS, **cuts)
 
-    return of_table(None, read, labels, Learning(label, numeric, LabelTime(), **options))
+    return of_table(None, read, labels, Learning((label,), numeric, LabelTime(), **options))
 
 
 def blocks_of(model: Any) -> dict[str, Any]:
@@ -293,7 +293,7 @@ def test_training_and_prediction_compute_the_same_bits(tmp_path: Path) -> None:
     events = numbered()
     labels = panel(events, label="sum:paid", name="spend", gap=2)
     learned = learned_from(events, labels, "spend", True)
-    block, rows = learned.lesson.own[EARLIER], learned.lesson.rows
+    block, rows = learned.lessons[0].own[EARLIER], learned.rows
     trained = block.features(rows)[0]
     assert trained[:, 0].any()
     model = ev.EventRegressor("card", "day", **COLUMNS, progress=False).fit(events, labels, "spend")
@@ -372,7 +372,7 @@ def test_labels_by_rule_equal_those_of_a_delay_where_the_table_has_them_all() ->
     labels = panel(events)
     learned = learned_from(events, labels, "quiet", False)
     delayed = learned_from(events, labels, "quiet", False, earlier_labels=5)
-    by_rule, by_delay = (each.lesson.own[EARLIER].features(each.lesson.rows)[0] for each in (learned, delayed))
+    by_rule, by_delay = (each.lessons[0].own[EARLIER].features(each.rows)[0] for each in (learned, delayed))
     np.testing.assert_array_equal(by_rule, by_delay)
 
 

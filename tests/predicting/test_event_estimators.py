@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
 
 import eventvec as ev
+import fits
 from eventvec.blocks import untrained
 from eventvec.errors import CheckpointError, ConfigError, DataError
 
@@ -227,12 +227,13 @@ def test_a_saved_model_predicts_the_same_bits(with_everything: ev.EventClassifie
 
 def test_a_damaged_or_foreign_folder_is_refused_in_one_sentence(fitted: ev.EventClassifier, tmp_path: Path) -> None:
     fitted.save(tmp_path / "model")
-    with pytest.raises(CheckpointError, match="is not empty; choose a new folder"):
+    with pytest.raises(CheckpointError, match="holds a model already; choose a new folder"):
         fitted.save(tmp_path / "model")
     with pytest.raises(CheckpointError, match="lies in the run folder"):
         fitted.save(tmp_path / "model" / "inner")
-    with pytest.raises(CheckpointError, match=r"EventClassifier.load"):
-        ev.load(tmp_path / "model")
+    replace(fitted.model_, heads={}).save(tmp_path / "none")
+    with pytest.raises(CheckpointError, match=r"holds a model with 0 heads; use ev.load"):
+        ev.EventClassifier.load(tmp_path / "none")
     files = sorted(path for path in (tmp_path / "model").iterdir())
     for path in files:
         content = path.read_bytes()
@@ -245,57 +246,63 @@ def test_a_damaged_or_foreign_folder_is_refused_in_one_sentence(fitted: ev.Event
             ev.EventClassifier.load(tmp_path / "model")
         path.write_bytes(content)
     info = json.loads((tmp_path / "model" / "model.json").read_text())
+    (head,) = info["heads"]
+    first, *others = head["models"]
+    of_model: list[tuple[dict[str, Any], str]] = [
+        ({"format": 9}, "has format 9; this eventvec reads 2: upgrade eventvec"),
+        ({"files": {}}, "files lack"),
+        ({"heads": []}, "has an unknown tensor"),
+        ({"heads": [head, head]}, "two heads predict one label"),
+    ]
     changes: list[tuple[dict[str, Any], str]] = [
-        ({"format": 9}, "has format 9; this eventvec reads up to 1: upgrade eventvec"),
-        ({"kind": "run"}, "holds no predictor"),
         ({"offset": [1.0, 2.0]}, "offset has another number of classes"),
         ({"scores": {"by_entity": [0.5]}}, "model.json is damaged"),
-        ({"sets": {name: ["absent"] for name in info["sets"]}}, "names a family that is not listed"),
-        ({"files": {}}, "files lack"),
+        ({"sets": {name: ["absent"] for name in head["sets"]}}, "names the block 'absent', which is not listed"),
         ({"label": 3}, "model.json is damaged"),
-        ({"models": []}, "models are missing or listed twice"),
-        ({"models": info["models"][:-1]}, "models are missing or listed twice"),
-        ({"models": [*info["models"], {**info["models"][0], "head": "given"}]}, "holds no predictions"),
-        *(({"models": [{**info["models"][0], "weight": weight}]}, "weight: Input") for weight in (1e308, 0, np.nan)),
-        ({"offset": 1e308}, "model.json is damaged: offset"),
-        ({"offset": [-np.inf]}, "model.json is damaged: offset"),
+        ({"models": []}, "has an unknown tensor"),
+        ({"models": head["models"][:-1]}, "has an unknown tensor"),
+        ({"models": [*head["models"], first]}, "is listed twice"),
+        ({"models": [*head["models"], {**first, "learner": "given"}]}, "holds no predictions"),
+        *(({"models": [{**first, "weight": weight}, *others]}, "weight: Input") for weight in (1e308, 0, np.nan)),
+        ({"offset": 1e308}, r"model.json is damaged: heads\.0\.offset"),
+        ({"offset": [-np.inf]}, r"model.json is damaged: heads\.0\.offset"),
     ]
-    for change, message in changes:
+    for change, message in [*of_model, *(({"heads": [{**head, **each}]}, text) for each, text in changes)]:
         (tmp_path / "model" / "model.json").write_text(json.dumps({**info, **change}))
         with pytest.raises(CheckpointError, match=message):
             ev.EventClassifier.load(tmp_path / "model")
 
 
 def change_array(folder: Path, name: str, change: Callable[[torch.Tensor], Any]) -> None:
-    """Change a tensor of a predictor, and the digest of its file."""
-    tensors, info = load_file(folder / "arrays.safetensors"), json.loads((folder / "run.json").read_text())
+    """Change a tensor of a model, and the digest of its file."""
+    tensors = load_file(folder / "model.safetensors")
     change(tensors[name])
-    save_file(tensors, folder / "arrays.safetensors", {"kind": "predictor"})
-    info["files"]["arrays.safetensors"] = hashlib.sha256((folder / "arrays.safetensors").read_bytes()).hexdigest()
-    (folder / "run.json").write_text(json.dumps(info))
+    save_file(tensors, folder / "model.safetensors", {"format": "eventvec"})
+    fits.sign(folder)
 
 
 @pytest.mark.parametrize(
-    ("head", "name", "change", "message"),
+    ("learner", "name", "change", "message"),
     [
         ("trees", "left", lambda left: left.fill_(10**6), "a child in boosted trees is out of range"),
         ("trees", "value", lambda value: value.fill_(np.nan), "'value' of boosted trees has NaN"),
         ("trees", "columns", lambda columns: columns.fill_(0), "must be ascending indices"),
-        ("linear", "weights", lambda weights: weights.fill_(np.nan), "a linear model have NaN"),
-        ("linear", "scale", lambda scale: scale.fill_(0), "a linear model have NaN"),
+        ("linear", "weights", lambda weights: weights.fill_(np.nan), "linear on hand-crafted has NaN"),
+        ("linear", "scale", lambda scale: scale.fill_(0), "linear on hand-crafted has NaN"),
     ],
 )
 def test_models_that_were_tampered_with_are_refused_by_their_content(
     fitted: ev.EventClassifier,
     tmp_path: Path,
-    head: str,
+    learner: str,
     name: str,
     change: Callable[[torch.Tensor], Any],
     message: str,
 ) -> None:
     fitted.save(tmp_path / "model")
-    heads = [each["head"] for each in json.loads((tmp_path / "model" / "run.json").read_text())["models"]]
-    change_array(tmp_path / "model", f"model.{heads.index(head)}.{name}", change)
+    (head,) = json.loads((tmp_path / "model" / "model.json").read_text())["heads"]
+    place = [each["learner"] for each in head["models"]].index(learner)
+    change_array(tmp_path / "model", f"head.0.{place}.{name}", change)
     with pytest.raises(CheckpointError, match=message):
         ev.EventClassifier.load(tmp_path / "model")
 
@@ -303,8 +310,9 @@ def test_models_that_were_tampered_with_are_refused_by_their_content(
 def test_numbers_that_no_model_predicts_better_are_saved(tmp_path: Path) -> None:
     """The weights of all models may be 0; what is added is left then."""
     model = ev.EventRegressor("card", "at", **OPTIONS).fit(events(), labels(), "spend")
-    stack = replace(model.predictor_.stack, models={}, weights={}, offset=3.0)
-    model.predictor_ = replace(model.predictor_, stack=stack)
+    head = model.model_.heads["spend"]
+    stack = replace(head.stack, models={}, weights={}, offset=3.0)
+    model.model_ = replace(model.model_, heads={"spend": replace(head, stack=stack)})
     model.save(tmp_path / "model")
     again = ev.EventRegressor.load(tmp_path / "model")
     assert again.predict(events(), labels())["prediction"].unique().to_list() == [3.0]
@@ -407,11 +415,11 @@ def test_numbers_may_be_judged_by_absolute_errors(tmp_path: Path) -> None:
 def test_a_block_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(untrained.BLOCKS, "counts", lambda schema: ev.encoders.Aggregates(schema))
     monkeypatch.setitem(
-        untrained.BLOCKS, "timing", lambda schema: ev.encoders.Compressed(ev.encoders.RunningHandcrafted(schema), 4)
+        untrained.BLOCKS, "components", lambda schema: ev.encoders.Compressed(ev.encoders.RunningHandcrafted(schema), 4)
     )
     model = classifier().fit(events(), labels(), "churn")
     sets = {row["features"]: row["blocks"] for row in model.explain().tables["sets"]}
-    assert sets["all"] == "handcrafted, counts, timing"
+    assert sets["all"] == "handcrafted, counts, components"
     model.save(tmp_path / "model")
     again = ev.EventClassifier.load(tmp_path / "model")
     assert again.predict_proba(events(), labels()).equals(model.predict_proba(events(), labels()))
@@ -492,7 +500,10 @@ def conflicting() -> pl.DataFrame:
 
 
 REFUSALS: list[tuple[Callable[[], Any], type[Exception], str]] = [
-    (lambda: classifier().fit(events(), labels(), ["churn", "type"]), ConfigError, "one label is learned at a time"),
+    (
+        lambda: classifier().fit(events(), labels(), ["churn", "type"]),
+        ConfigError, r"an estimator learns one label, got .*; ev.fit takes several",
+    ),
     (lambda: classifier().fit(events(), labels().with_columns(churn=True), "churn"), DataError, "has one value only"),
     (
         lambda: classifier().fit(events(), labels().rename({"churn": "paid"}), "paid"),
@@ -507,7 +518,7 @@ REFUSALS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: ev.EventRegressor("card", "at", metric="rmse", **OPTIONS).fit(events(), labels(), "spend"),
         ConfigError, "metric 'rmse' is not known; accepted: mae, r2",
     ),
-    (lambda: classifier(random_state=-1).fit(events(), labels(), "churn"), ConfigError, "random_state must be in"),
+    (lambda: classifier(random_state=-1).fit(events(), labels(), "churn"), ConfigError, "seed must be in"),
     (lambda: ev.EventClassifier().fit(events(), labels(), "churn"), ConfigError, r"key is not given; .*Classifier"),
     (lambda: classifier().fit(events(), labels(), "churn", weight=3), ConfigError, "weight must name a column"),
     (

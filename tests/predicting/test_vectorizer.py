@@ -72,11 +72,11 @@ def test_six_lines_on_a_pandas_frame(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert {"embedding", "handcrafted", "mine"} <= set(result.frame()["features"])
     assert str(" ".join(result.verdict)) in " ".join(capsys.readouterr().out.split())
     probabilities = clf.predict_proba(receipts)
-    assert list(probabilities.columns) == ["false", "true"]
+    assert list(probabilities.columns) == ["p_false", "p_true"]
     assert np.allclose(probabilities.sum(axis=1), 1, atol=1e-6)
     truth = churned.set_index("card")["churn"].loc[probabilities.index]
-    assert ((probabilities["true"] > 0.5) == truth).mean() > 0.9
-    assert (clf.predict(receipts)["prediction"] == probabilities.idxmax(axis=1)).all()
+    assert ((probabilities["p_true"] > 0.5) == truth).mean() > 0.9
+    assert (clf.predict(receipts)["prediction"] == probabilities.idxmax(axis=1).str.removeprefix("p_")).all()
     assert similar.shape == (10, 1)
     assert pd.testing.assert_frame_equal(ev.EventVectorizer.load(tmp_path / "run").transform(receipts), z) is None
 

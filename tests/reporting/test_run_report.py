@@ -139,7 +139,7 @@ def test_few_embeddings_have_no_map(files: Path) -> None:
     ("arguments", "message"),
     [
         ({}, "there is nothing to report; give a run"),
-        ({"run": "folder"}, r"the run must be a Model, got str; load it first: run = ev.load\(path\)"),
+        ({"run": "folder"}, r"the model must be a Model, got str; load it first: ev.load\(path\)"),
         ({"embeddings": "z.parquet"}, "embeddings must be Embeddings, got str"),
         ({"evaluations": ["x"]}, "evaluations must be results of evaluate, got 'x'"),
         ({"evaluations": influence()}, "evaluations must be results of evaluate"),

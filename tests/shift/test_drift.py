@@ -216,7 +216,7 @@ def test_periods_that_do_not_go_together_are_refused(run: ev.Model) -> None:
         ev.drift(old, new.filter(pl.col("card") == new["card"][0]), **COLUMNS)
     with pytest.raises(ev.ConfigError, match="several tables of a period need a run"):
         ev.drift({"cards": old}, {"cards": new}, **COLUMNS)
-    with pytest.raises(ev.ConfigError, match="the run must be a Run"):
+    with pytest.raises(ev.ConfigError, match="the model must be a Model"):
         ev.drift(old, new, model="run")  # type: ignore[arg-type]
 
 

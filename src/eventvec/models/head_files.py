@@ -26,6 +26,7 @@ from eventvec.learners.tree_arrays import TYPES, arrays_of, booster_of
 from eventvec.models.building import check_known, refusing_damage, under
 from eventvec.models.heads import Head
 from eventvec.models.learned import NETWORK, Network
+from eventvec.models.model_files import LARGEST
 from eventvec.schema import Schema
 from eventvec.statistics import Estimate
 
@@ -180,8 +181,11 @@ def _check(
             raise ValueError(f"{learner} on {name} read a feature that the blocks do not have")
         if isinstance(model, Linear):
             of_features = (model.mean.shape, model.scale.shape, model.weights.shape, model.offset.shape)
-            if of_features != ((width,), (width,), (width, outputs), (outputs,)) or not (model.scale > 0).all():
+            if of_features != ((width,), (width,), (width, outputs), (outputs,)):
                 raise ValueError(f"the arrays of {learner} on {name} do not fit the blocks")
+            within = all((np.abs(getattr(model, part)) <= LARGEST).all() for part in PARTS)
+            if not within or not (model.scale > 0).all():
+                raise ValueError(f"{learner} on {name} has NaN, numbers that are too large, or a scale of 0")
 
 
 def _described_scores(scores: HeldOutScores) -> dict[str, Any]:

@@ -33,7 +33,9 @@ READ = ("config.toml", "schema.json", TENSORS)
 
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-Bounded = Annotated[float, Field(ge=-1e150, le=1e150, allow_inf_nan=False)]
+LARGEST = 1e150
+"""The largest number of a head by its size, whose square is finite."""
+Bounded = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
 
 
 class _Holdout(BaseModel, extra="allow"):

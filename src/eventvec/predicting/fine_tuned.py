@@ -75,7 +75,8 @@ class FineTuned:
             cuts: As for `predict`.
 
         Returns:
-            A frame of the library of the events with one column for each class; `(n, classes)` for a `Dataset`.
+            A frame of the library of the events with one column for each class, `p_` before its name;
+            `(n, classes)` for a `Dataset`.
 
         Raises:
             ConfigError: If the label is a number.
@@ -83,12 +84,9 @@ class FineTuned:
         if self.classes_ is None:
             raise ConfigError("the label is a number, which has no probabilities of classes; use predict")
         table = self._predictions(events, static, cuts)
-        values = np.stack([table.column(f"p_{name}").to_numpy() for name in self.classes_], axis=1)
-        return (
-            values
-            if isinstance(events, Dataset)
-            else self._frame(events, table, list(self.classes_), list(values.T), cuts)
-        )
+        names = [f"p_{name}" for name in self.classes_]
+        values = np.stack([table.column(name).to_numpy() for name in names], axis=1)
+        return values if isinstance(events, Dataset) else self._frame(events, table, names, list(values.T), cuts)
 
     def save(self, path: os.PathLike[str] | str) -> Model:
         """Write the run to a new folder and return it; `eventvec predict` reads the folder.
