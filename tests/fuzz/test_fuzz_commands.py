@@ -27,7 +27,6 @@ def test_every_option_that_names_a_file_has_values_to_draw() -> None:
     paths = {
         "--store",
         "--out",
-        "--out",
         "--state",
         "--index",
         "--save",
