@@ -9,7 +9,5 @@ import pytest
 
 @pytest.mark.slow
 def test_the_table_of_the_page_is_what_the_commands_do(tmp_path: Path) -> None:
-    page = models_and_commands.PAGE.read_text()
-    assert (
-        models_and_commands.with_table(page, models_and_commands.rendered(models_and_commands.cells(tmp_path))) == page
-    )
+    page = PAGE.read_text()
+    assert with_table(page, rendered(cells(tmp_path))) == page

@@ -91,7 +91,7 @@ def test_names_and_types_follow_from_the_fields() -> None:
     assert get_args(types["dry"])[0] is bool
     names = {"--max-steps", "--rate", "--way", "--columns", "--shares", "--sides", "--time-budget", "--dry", "--until"}
     assert set(options_of(run)) - {"--name"} == names  # a mapping cannot be written on the command line
-    assert (run.__name__, run.__doc__) == ("run", "Model.")
+    assert (run.__name__, run.__doc__) == ("run", "Run.")
 
 
 def test_help_is_the_first_sentence_of_the_docstring_with_choices_and_the_default() -> None:

@@ -43,14 +43,14 @@ def test_a_label_is_learned_and_predicted(tables: Path, tmp_path: Path) -> None:
     predictions = tmp_path / "p.parquet"
     cutoffs = ["--cutoffs", labels, "--cutoff-column", "day"]
     refused = " ".join(invoke("embed", out, events, "-o", tmp_path / "z.parquet").stderr.split())
-    assert f"{out} predicts a label and has no vectors; use eventvec predict {out} EVENTS" in refused
+    assert "has no block of vectors; it predicts churn: ev.predict (eventvec predict)" in refused
     assert fitted["verdict"] in " ".join(invoke("card", out).stdout.split())
     assert "its card takes no evaluations" in invoke("card", out, "--save").stderr
     told = answer("predict", out, events, "-o", predictions, *cutoffs)
     assert told["columns"] == ["card", "day", "prediction", "p_no", "p_yes"]
     model = ev.EventClassifier("card", "day", numeric=["paid"]).fit(events, labels, "churn")
     expected = model.predict_proba(events, labels)
-    np.testing.assert_array_equal(pl.read_parquet(predictions)["p_yes"], expected["yes"])
+    np.testing.assert_array_equal(pl.read_parquet(predictions)["p_yes"], expected["p_yes"])
     assert ev.EventClassifier.load(out).predict_proba(events, labels).equals(expected)
     narrow = tmp_path / "cutoffs.parquet"
     pl.read_parquet(labels).select("card", pl.col("day").cast(pl.Int16)).write_parquet(narrow)
@@ -81,11 +81,11 @@ def test_weights_earlier_labels_and_features(tables: Path, tmp_path: Path) -> No
     model = ev.EventClassifier("card", "day", numeric=["paid"], progress=False)
     beside = {"scores": paths["scores"]}
     model.fit(events, paths["months"], "churn", weight="counts", earlier_labels=10, features=beside)
-    assert "earlier_labels" in model.model_.blocks
+    assert "earlier_labels" in model.model_.heads["churn"].blocks
     expected = model.predict_proba(events, months, labels=months, features=beside)
     predicted = tmp_path / "p.parquet"
     answer("predict", out, events, "--cutoffs", paths["months"], *labels, *features, "-o", predicted)
-    np.testing.assert_array_equal(pl.read_parquet(predicted)["p_1"], expected["1"])
+    np.testing.assert_array_equal(pl.read_parquet(predicted)["p_1"], expected["p_1"])
     result = invoke("predict", out, events, "--cutoffs", paths["months"], *features, "-o", tmp_path / "q.parquet")
     assert result.exit_code == 1
     assert "give the table of 'churn' as known so far: labels= (--labels)" in " ".join(result.stderr.split())

@@ -297,7 +297,7 @@ def test_update_and_forget(files: Path, tmp_path: Path) -> None:
         assert counts.items() <= printed.items()
         assert printed["applied"] == updated.applied
     answer("update", files / "run", "--state", state["command"], "--forget", "c07")
-    ev.forget(state["call"], "c07", run.id)
+    ev.forget(state["call"], "c07", run.states_of)
     events = pl.read_parquet(files / "history.parquet").filter(pl.col("customer") == "c07")
     events.write_parquet(tmp_path / "c07.parquet")
     printed = answer(

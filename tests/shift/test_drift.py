@@ -139,7 +139,7 @@ def test_entities_of_the_training_are_left_out_if_asked(run: ev.Model) -> None:
     expected = int(ev.tables.holdout_mask(ev.read(old, **COLUMNS).keys, 0.4, 0).sum())
     assert result.facts["entities"] == {"both": expected, "old_only": 0, "new_only": 0}
     whole = ev.fit(ev.read(old, **COLUMNS), method="ocp", epochs=1)
-    assert "the old period is what the run was trained on" in " ".join(ev.drift(old, new, model=whole).notes)
+    assert "the old period is what the model was trained on" in " ".join(ev.drift(old, new, model=whole).notes)
     with pytest.raises(ev.ConfigError, match="the run held no entities out"):
         ev.drift(old, new, model=whole, held_out=True)
 
@@ -187,7 +187,7 @@ def test_few_entities_and_unequal_periods_are_noted() -> None:
         ({"permutations": 18}, "permutations must be at least 19, got 18"),
         ({"permutations": 2**62}, "permutations must be at most 100,000, got 4611686018427387904"),
         ({"permutations": 98}, "permutations must be at least 99 for 5 tests at level 0.05, got 98"),
-        ({"held_out": True}, "held_out needs a run"),
+        ({"held_out": True}, "held_out needs a model"),
         ({"levels": 0.1}, "there is no option 'levels'; did you mean 'level'"),
     ],
 )
@@ -203,9 +203,9 @@ def test_periods_that_do_not_go_together_are_refused(run: ev.Model) -> None:
         ev.drift(data, new)
     with pytest.raises(ev.ConfigError, match="one period is embeddings and the other events"):
         ev.drift(z, new)
-    with pytest.raises(ev.ConfigError, match="run applies to tables of events"):
+    with pytest.raises(ev.ConfigError, match="model applies to tables of events"):
         ev.drift(z, z, model=run)
-    with pytest.raises(ev.ConfigError, match="key does not apply with a run"):
+    with pytest.raises(ev.ConfigError, match="key does not apply with a model"):
         ev.drift(old, new, model=run, key="card")
     with pytest.raises(ev.DataError, match="read by different schemas, which differ in categorical"):
         ev.drift(data, ev.read(new, key="card", time="when", categorical=["shop"], numeric=[]))
@@ -214,7 +214,7 @@ def test_periods_that_do_not_go_together_are_refused(run: ev.Model) -> None:
         ev.drift(z, other.embed(new))
     with pytest.raises(ev.DataError, match="the new period has 1 entities to compare"):
         ev.drift(old, new.filter(pl.col("card") == new["card"][0]), **COLUMNS)
-    with pytest.raises(ev.ConfigError, match="several tables of a period need a run"):
+    with pytest.raises(ev.ConfigError, match="several tables of a period need a model"):
         ev.drift({"cards": old}, {"cards": new}, **COLUMNS)
     with pytest.raises(ev.ConfigError, match="the model must be a Model"):
         ev.drift(old, new, model="run")  # type: ignore[arg-type]

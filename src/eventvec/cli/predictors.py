@@ -86,8 +86,8 @@ def fit_labels(
     trained = models.Model.save(_with_formats(trained, formats), out)  # type: ignore[arg-type]
     answers = {name: explained(trained.heads[name]) for name in names}
     terminal.notes(dict.fromkeys(note for answer in answers.values() for note in answer.notes))
-    of_heads = dict.fromkeys(name for each in names for name in trained.heads[each].blocks)
-    told = {"run": str(out), "blocks": [*trained.blocks, *of_heads]}
+    of_labels = [name for head in trained.heads.values() for name in head.blocks]
+    told = {"run": str(out), "blocks": list(dict.fromkeys([*trained.blocks, *of_labels]))}
     if len(answers) == 1:
         (answer,) = answers.values()
         terminal.answer({**answer.to_dict(), **told}, answer.render(), json_)

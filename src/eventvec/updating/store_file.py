@@ -274,7 +274,7 @@ def forget(state: Path | str, key: str, run: str) -> None:
     Args:
         state: The store.
         key: The entity's key as text: digits of a whole number, a UUID as 8-4-4-4-12 lower-case digits.
-        run: The run's id.
+        run: What the store is bound to, `Model.states_of`.
 
     Raises:
         CheckpointError: If the store is absent, damaged, or of another run.
