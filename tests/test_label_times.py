@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from tests.commands import answer, invoke
 
 import eventvec as ev
 from eventvec.errors import ConfigError, DataError
+from eventvec.tables import Embeddings
 from eventvec.tables.label_times import untimed
 
 N, EVENTS, KNOWN = 240, 8, datetime(2024, 6, 1)
@@ -514,6 +516,29 @@ def test_equal_rows_of_a_key_are_merged_and_rows_that_differ_anywhere_are_not() 
     ev.evaluate(z, None, pl.concat([once, without], how="vertical_relaxed"), "y", **MODELS)
     with pytest.raises(DataError, match="'card' has several rows for 5 keys, and no column of times was found: name"):
         ev.evaluate(z, None, pl.concat([once, once[:5].with_columns(wave=2)]), "y", **MODELS)
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.binary(16)])
+def test_rows_of_a_key_are_compared_where_keys_are_uuids(kind: pa.DataType) -> None:
+    ids = [i.to_bytes(16) for i in range(N)]
+    days = pl.Series([datetime(2024, 1, 1)] * N)
+    data = ev.read(pa.table({"id": pa.array(ids, kind), "at": days, "paid": np.arange(N) / N}), key="id", time="at")
+    z = Embeddings.of(data, np.eye(N, 3))
+    rows = pa.table({"id": pa.array([*ids, ids[0]], kind), "y": [*(i % 2 for i in range(N)), 0]})
+    merged = ev.evaluate(z, None, rows, "y", **MODELS)
+    assert "1 rows of the label table repeat another one and were merged with it." in merged.notes
+    several = rows.append_column("wave", pa.array(range(N + 1)))
+    with pytest.raises(DataError, match="'id' has several rows for 1 keys, and no column of times was found"):
+        ev.evaluate(z, None, several, "y", **MODELS)
+
+
+def test_lists_beside_several_rows_of_a_key_are_refused_as_labels_and_as_keys() -> None:
+    z, once = run().embed(events()), labels().drop("known").with_columns(lists=pl.concat_list("y"))
+    rows = pl.concat([once, once[:5]])
+    with pytest.raises(DataError, match=r"label 'lists' is of type list<item: .*>; accepted: numbers, text, booleans"):
+        ev.evaluate(z, None, rows.select("card", "lists"), "lists", **MODELS)
+    with pytest.raises(DataError, match="column 'card' cannot be the key: it holds List"):
+        ev.evaluate(z, None, rows.select(card="lists", y="y"), "y", **MODELS)
 
 
 def test_the_verdict_says_that_labels_have_no_time_and_the_notes_why_no_column_is_one() -> None:

@@ -14,7 +14,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from eventvec.errors import CheckpointError, ConfigError, misfit, nearest
@@ -187,6 +187,13 @@ class Schema:
     texts: tuple[Text, ...] = ()
     known_at: str | None = None
     time_unit: TimeUnit | None = None
+
+    def equals(self, other: Schema) -> bool:
+        """Return whether two schemas say the same of columns.
+
+        They may differ in `time_unit`, because few of the events that a schema reads may have a coarser one by chance.
+        """
+        return replace(self, time_unit=other.time_unit) == other
 
     @property
     def clock(self) -> bool:

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -203,6 +204,24 @@ def test_a_shard_of_another_run_or_schema_is_refused(place: Path, written: Path)
     exchanged(written, replace(z, schema=replace(z.schema, key_as="account")))
     with pytest.raises(ev.CheckpointError, match=r"is of another schema than shard-00000.parquet; remove it"):
         ev.read_embeddings(written)
+
+
+def test_shards_whose_times_have_other_units_are_read_together(tmp_path: Path):
+    days = [datetime(2024, 1, day) for day in range(1, 11)]
+    cards = [pl.DataFrame({"card": card, "at": days, "paid": np.arange(10.0)}) for card in range(9)]
+    cards[0] = cards[0].with_columns(pl.col("at") + timedelta(milliseconds=1))
+    pl.concat(cards).write_parquet(tmp_path / "events.parquet")
+    data = ev.read(tmp_path / "events.parquet", key="card", time="at")
+    assert data.schema.time_unit is None
+    model = ev.fit(
+        data, method={"method": {"name": "ocp"}, "encoder": {"dim": 4}}, epochs=1, beside=[], out=tmp_path / "run"
+    )
+    ev.embed_shards(tmp_path / "run", tmp_path / "events.parquet", tmp_path / "z", shards=3, workers=1)
+    units = [ev.read_embeddings(file).schema.time_unit for file in sorted((tmp_path / "z").glob("*.parquet"))]
+    assert sorted(units, key=str) == [None, "day", "day"]
+    z = ev.read_embeddings(tmp_path / "z")
+    check_alike(z, model.embed(tmp_path / "events.parquet"))
+    assert z.schema == model.schema
 
 
 def changed_manifest(written: Path, change: Callable[[dict[str, Any]], object]) -> None:

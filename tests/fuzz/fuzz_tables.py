@@ -217,7 +217,7 @@ def _further_use(
         _write(rng, folder, z, keys)
     elif use == "shards":
         run = attempt(
-            keys, ev.fit, {"method": {"name": "ocp"}, "encoder": {"dim": 4}}, data, epochs=1, out=folder / "run"
+            keys, ev.fit, data, method={"method": {"name": "ocp"}, "encoder": {"dim": 4}}, epochs=1, out=folder / "run"
         )
         other_ways.check_shards(rng, run, events, options, folder, keys)
     elif use in ("fit", "supervised"):
@@ -246,7 +246,7 @@ def _fit(rng: Random, folder: Path, data: ev.Dataset, keys: list[Any], supervise
         method = {"name": "supervised", "label": data.schema.static[0].name}
     tables = {"method": method, "encoder": {"dim": 4}}
     out = folder / "run" if chance(rng, 0.5) else None
-    run = attempt(keys, ev.fit, tables, data, epochs=1, batch_size=8, out=out)
+    run = attempt(keys, ev.fit, data, method=tables, epochs=1, batch_size=8, out=out)
     vectors = attempt(keys, run.embed, data)
     check_finite(vectors)
     if chance(rng, 0.4):

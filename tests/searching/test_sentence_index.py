@@ -190,6 +190,15 @@ def test_refreshed_entities_have_the_sentences_of_their_new_histories(
         index.forget("nobody")
 
 
+def test_refreshed_entities_may_have_times_of_a_coarser_unit(events: pl.DataFrame) -> None:
+    hours = events.with_columns(pl.col("when").dt.truncate("1h"))
+    seconds = pl.when(pl.col("customer") == "c01").then("when").otherwise(pl.col("when") + pl.duration(seconds=1))
+    index = ev.SentenceIndex.of(ev.read(hours.with_columns(seconds), key="customer", time="when"), backbone=None)
+    one = ev.read(hours.filter(customer="c01"), schema=index.schema)
+    assert (index.schema.time_unit, one.schema.time_unit) == ("second", "hour")
+    assert len(index.refresh(one)) == len(CUSTOMERS)
+
+
 def test_refreshed_entities_are_compared_with_the_population_of_the_index(
     events: pl.DataFrame, index: ev.SentenceIndex
 ) -> None:

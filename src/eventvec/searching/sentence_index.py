@@ -157,7 +157,7 @@ class SentenceIndex:
         if _named(templates) != self.templates:
             raise ConfigError(f"templates are not those of the index, which has {listed(self.templates)}; give these")
         data = events if isinstance(events, Dataset) else read(events, schema=self.schema)
-        if data.schema != self.schema:
+        if not data.schema.equals(self.schema):
             raise ConfigError("the data have another schema than the index; read them with schema=index.schema")
         keys, table = _described(data, Histories.of(data, self.names, self.limits), templates)
         known = align(self.keys, pl.DataFrame({"key": key_series(keys)}), "key")

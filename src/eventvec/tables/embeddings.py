@@ -352,13 +352,15 @@ def _joined(folder: Path) -> Embeddings:
     parts = [read_embeddings(file) for file in files]
     first = parts[0]
     for file, part in zip(files, parts, strict=True):
-        if part.schema != first.schema or part.values.shape[1] != first.values.shape[1]:
+        if not part.schema.equals(first.schema) or part.values.shape[1] != first.values.shape[1]:
             raise CheckpointError(
                 f"{file.name} in {folder} is of another schema than {files[0].name}; remove it, and {AGAIN}"
             )
     metadata = agreed([part.metadata for part in parts], [file.name for file in files], folder)
     arrays: dict[str, Any] = {name: np.concatenate([part._arrays[name] for part in parts]) for name in first._arrays}
-    return replace(first, keys=pa.concat_arrays([part.keys for part in parts]), metadata=metadata, **arrays)
+    schema = replace(first.schema, time_unit=times.finest_unit([part.schema.time_unit for part in parts]))
+    keys = pa.concat_arrays([part.keys for part in parts])
+    return replace(first, keys=keys, schema=schema, metadata=metadata, **arrays)
 
 
 def holds_embeddings(path: str | Path) -> bool:

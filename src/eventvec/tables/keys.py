@@ -83,7 +83,7 @@ def align(keys: pa.Array, table: pl.DataFrame, key: str) -> Array:
     """
     if key not in table.columns:
         raise DataError(no_column(key, table.columns))
-    left, right = _comparable(_plain(key, table[key]), _plain(key, key_series(keys)))
+    left, right = _comparable(plain_keys(key, table[key]), plain_keys(key, key_series(keys)))
     return _positions(left.rename("key").to_frame(), right.rename("key").to_frame())
 
 
@@ -157,11 +157,15 @@ def entity_codes(keys: pa.Array) -> Array | None:
 
 def texts(keys: pa.Array) -> pl.Series:
     """Return the canonical text of keys; it is equal for keys that `align` treats as equal."""
-    return _texts_of(_plain("key", key_series(keys)))
+    return _texts_of(plain_keys("key", key_series(keys)))
 
 
-def _plain(name: str, keys: pl.Series) -> pl.Series:
-    """Return keys as integers, text or bytes."""
+def plain_keys(name: str, keys: pl.Series) -> pl.Series:
+    """Return keys as integers, text or bytes.
+
+    Raises:
+        DataError: If the type of the column cannot hold keys.
+    """
     if keys.dtype in (pl.Categorical, pl.Enum):
         return keys.cast(pl.String)
     if keys.dtype.is_integer() or keys.dtype in (pl.String, pl.Binary):

@@ -24,7 +24,7 @@ from eventvec.tables import coding, times
 from eventvec.tables.addresses import name_of
 from eventvec.tables.cutoffs import ends, snapshots
 from eventvec.tables.embeddings import Embeddings
-from eventvec.tables.keys import align, key_form
+from eventvec.tables.keys import align, key_form, plain_keys
 from eventvec.tables.read_options import DECLINED, LabelTime
 from eventvec.tables.sources import Source, Tabular, is_pandas, open_source, read_table
 from eventvec.tables.untimed_labels import maybe_times, reasons, refuse_several_rows
@@ -127,8 +127,8 @@ def labels_beside(
     result = TimedLabels(table.select(columns), names, key, options, name_of(labels), group, weight)
     if time is None and given is None:
         why = reasons(table.drop(columns), schema, ISO)
-        if table[key].drop_nulls().is_duplicated().any():
-            refuse_several_rows(_comparable(opened), key, names, why)
+        if plain_keys(key, table[key]).drop_nulls().is_duplicated().any():
+            refuse_several_rows(_comparable(opened, [key, *names]), key, names, why)
         tried = f"No column of the labels was taken as their time: {'; '.join(why)}."
         return replace(result, notes=(tried,) if why else ())
     if time is None:
@@ -147,9 +147,10 @@ def refuse_empty(table: pl.DataFrame) -> None:
         raise DataError("the label table has no rows; give it the labels of at least two entities")
 
 
-def _comparable(table: Source) -> pl.DataFrame:
-    """Return the columns of a table in which rows can be compared."""
-    return read_table(table, [name for name, kind in table.types.items() if coding.kind_of(kind) != "other"])
+def _comparable(table: Source, needed: Sequence[str]) -> pl.DataFrame:
+    """Return the needed columns of a table, and the others in which rows can be compared."""
+    types = table.types.items()
+    return read_table(table, [name for name, kind in types if name in needed or coding.kind_of(kind) != "other"])
 
 
 def choose(candidates: Collection[str], schema: Schema, given: str | None) -> tuple[str | None, bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -357,6 +357,11 @@ def unit_of_all(parts: Iterable[Times]) -> TimeUnit | None:
 def coarser_unit(one: TimeUnit | None, other: TimeUnit | None) -> TimeUnit | None:
     """Return the coarser of two units."""
     return min((unit for unit in (one, other) if unit is not None), key=list(UNITS).index, default=None)
+
+
+def finest_unit(units: Sequence[TimeUnit | None]) -> TimeUnit | None:
+    """Return the unit of all times, of parts with these units: the finest of them, or None if a part has none."""
+    return None if None in units else max(units, key=list(UNITS).index)
 
 
 def beginnings(unit: TimeUnit, moments: Array, zone: str | None) -> Array:
