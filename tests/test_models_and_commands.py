@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.models_and_commands import PAGE, cells, rendered, with_table
+
 
 @pytest.mark.slow
 def test_the_table_of_the_page_is_what_the_commands_do(tmp_path: Path) -> None:

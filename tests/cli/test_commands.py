@@ -359,7 +359,7 @@ LABELS = ("labels", "{e}", "--every", "1d", "--horizon", "1d", "-o", "x")
         ((*FIT, "--out", "x", "--from", "{run}", "--encoder", "lstm"), 2, "leave it out"),
         ((*FIT, "--out", "x", "--from", "{run}", "--categorical", "bought"), 2, "together with a schema"),
         (("predict", "{run}", "{e}", "-o", "p.parquet"), 2, "predicts no label, because it has no head"),
-        (("surprise", "{run}", "{e}", "-o", "s.parquet"), 2, "the method CoLES gives no surprise of events; fit a model"),
+        (("surprise", "{run}", "{e}", "-o", "s.parquet"), 2, "the method CoLES gives no surprise of events"),
         (("surprise", "{run}", "{e}", "-o", "{e}"), 2, "is an input; name another file to write"),
         (("predict", "absent", "{e}", "-o", "."), 2, "is a folder; name a file to write"),
         (("embed", "absent", "{e}", "-o", "."), 2, "is a folder; name a file to write"),

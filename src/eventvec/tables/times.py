@@ -361,7 +361,8 @@ def coarser_unit(one: TimeUnit | None, other: TimeUnit | None) -> TimeUnit | Non
 
 def finest_unit(units: Sequence[TimeUnit | None]) -> TimeUnit | None:
     """Return the unit of all times, of parts with these units: the finest of them, or None if a part has none."""
-    return None if None in units else max(units, key=list(UNITS).index)
+    known = [unit for unit in units if unit is not None]
+    return max(known, key=list(UNITS).index) if len(known) == len(units) else None
 
 
 def beginnings(unit: TimeUnit, moments: Array, zone: str | None) -> Array:
