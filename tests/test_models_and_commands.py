@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from scripts.models_and_commands import PAGE, cells, rendered, with_table
 
 

@@ -361,8 +361,7 @@ def coarser_unit(one: TimeUnit | None, other: TimeUnit | None) -> TimeUnit | Non
 
 def finest_unit(units: Sequence[TimeUnit | None]) -> TimeUnit | None:
     """Return the unit of all times, of parts with these units: the finest of them, or None if a part has none."""
-    known = [unit for unit in units if unit is not None]
-    return max(known, key=list(UNITS).index) if len(known) == len(units) else None
+    return None if None in units else next(unit for unit in reversed(UNITS) if unit in units)
 
 
 def beginnings(unit: TimeUnit, moments: Array, zone: str | None) -> Array:
