@@ -84,19 +84,24 @@ def check_own(models: Mapping[str, Any], task: Task, taken: tuple[str, ...]) -> 
             )
 
 
-def to_bytes(name: str, model: Own) -> tuple[str, Array]:
-    """Return the name of an estimator's kind, and its file in the format of its library, as bytes.
+def check_kept(models: Mapping[str, Any]) -> None:
+    """Refuse an estimator that no folder can hold.
 
     Raises:
-        ConfigError: If its library has no such format.
+        ConfigError: If its library has no file format of its own.
     """
+    for name, model in models.items():
+        kind = type(model)
+        if (kind.__module__, kind.__name__) not in FORMATS:
+            raise ConfigError(
+                f"the model {shown(name)} is a {kind.__name__}, which could be kept only by pickle, and a folder holds "
+                f"none; it predicts in memory, or give one of {', '.join(sorted({each for _, each in FORMATS}))}"
+            )
+
+
+def to_bytes(model: Own) -> tuple[str, Array]:
+    """Return the name of an estimator's kind, and its file in the format of its library, as bytes."""
     kind = type(model.estimator)
-    if (kind.__module__, kind.__name__) not in FORMATS:
-        kept = ", ".join(sorted({name for _, name in FORMATS}))
-        raise ConfigError(
-            f"the model {shown(name)} is a {kind.__name__}, which could be kept only by pickle, and a folder holds "
-            f"none; it predicts in memory, or give one of {kept}"
-        )
     _, suffix = FORMATS[kind.__module__, kind.__name__]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"model.{suffix}"

@@ -45,7 +45,7 @@ def describe_head(head: Head) -> tuple[dict[str, Any], dict[str, Tensor], list[A
         if isinstance(model, Trees):
             arrays = {**arrays_of(model.booster), COLUMNS: np.asarray(model.columns)}
         elif isinstance(model, Own):
-            kinds[place], arrays[FILE] = to_bytes(cells[place][1], model)
+            kinds[place], arrays[FILE] = to_bytes(model)
         elif isinstance(model, Linear):
             arrays = {part: getattr(model, part) for part in PARTS}
         tensors |= {f"{place}.{name}": torch.from_numpy(np.array(each)) for name, each in arrays.items()}

@@ -31,6 +31,7 @@ from eventvec.encoders import Encoder, Joined
 from eventvec.encoders.interface import Lineage, attach_lineage
 from eventvec.errors import CheckpointError, ConfigError, DataError, listed, nearest, shown
 from eventvec.files import path_only, write_text
+from eventvec.learners.own import Own, check_kept
 from eventvec.methods.declarations import Declared, Method, declared
 from eventvec.models.building import build_blocks, check_known, describe_blocks, under
 from eventvec.models.head_files import describe_head, read_head
@@ -403,6 +404,9 @@ class Model:
                 f"the method {type(self.method).__name__} of the model {self.id} has no name in configurations, so its "
                 "folder could not be loaded; put the method together from the parts of eventvec"
             )
+        for head in self.heads.values():
+            learners = head.stack.models.items()
+            check_kept({learner: model.estimator for (_, learner), model in learners if isinstance(model, Own)})
         with writer(folder):
             if (folder / INFO).exists() and not is_half_saved(folder):
                 raise CheckpointError(f"{folder} holds a model already; choose a new folder")

@@ -12,6 +12,7 @@ from eventvec.config import Table
 from eventvec.dataset import Dataset, check_dataset
 from eventvec.errors import ConfigError, shown
 from eventvec.files import path_only
+from eventvec.learners.own import check_kept
 from eventvec.methods.declarations import Method
 from eventvec.models import Model, check_model, model_files
 from eventvec.options import accepts, gather, option_types
@@ -195,5 +196,6 @@ def _of_labels(
     of_heads, times = gather(options, HeadOptions, LabelTime), gather(options, LabelTime, HeadOptions)
     if out is not None:
         model_files.check_folder(path_only(out))
+        check_kept(of_heads.models)
     model = learn_labels(data, lambda **_: data, labels, names, times, of_heads, base=base, progress=progress)
     return model if out is None else model.save(out)
