@@ -326,13 +326,13 @@ def test_the_program_on_the_page_scores_without_torch(tmp_path: Path) -> None:
     assert np.abs(fresh["embedding"].to_numpy() - updated.values).max() <= 1e-5
 
 
-def test_the_program_refuses_the_store_of_another_run_and_late_events(tmp_path: Path) -> None:
+def test_the_program_refuses_the_store_of_another_model_and_late_events(tmp_path: Path) -> None:
     events, run = updates.table(), updates.untrained()
     ev.to_onnx(run, tmp_path / "encoder.onnx")
     ev.update(run, events, tmp_path / "state.db")
-    ev.update(replace(run, info={**run.info, "id": "other"}), events, tmp_path / "other.db")
+    ev.update(updates.untrained(width=3), events, tmp_path / "other.db")
     events.head(5).write_parquet(tmp_path / "late.parquet")
-    for store, sentence in (("state.db", "older than those"), ("other.db", "belongs to another run")):
+    for store, sentence in (("state.db", "older than those"), ("other.db", "belongs to another model")):
         command = [sys.executable, script(tmp_path), "encoder.onnx", "late.parquet", "z.parquet", "--state", store]
         result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert result.returncode == 1

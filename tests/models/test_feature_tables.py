@@ -221,14 +221,16 @@ def test_further_refusals(tmp_path: Path) -> None:
     ev.features(events, save=tmp_path / "run", **ROLES)
     with pytest.raises(ev.CheckpointError, match=r"run holds a run already; choose a new folder$"):
         ev.features(events, save=tmp_path / "run", **ROLES)
-    for options in ({"parts": ["codes"]}, {"key": "card"}, {"out": tmp_path / "new"}):
-        with pytest.raises(ev.ConfigError, match=f"^{next(iter(options))}= .* is given together with run="):
+    with pytest.raises(ev.ConfigError, match=r"has no block 'codes' of events; accepted: handcrafted$"):
+        ev.features(events, model=tmp_path / "run", parts=["codes"])
+    for options in ({"key": "card"}, {"save": tmp_path / "new"}):
+        with pytest.raises(ev.ConfigError, match=f"^{next(iter(options))}= .* is given together with model="):
             ev.features(events, model=tmp_path / "run", **options)  # type: ignore[arg-type]
     data = ev.read(events, **ROLES)
     with pytest.raises(ev.ConfigError, match="until applies to a table, but the events are a data set already"):
         ev.features(data, until=3)
-    with pytest.raises(ev.ConfigError, match="has a trained encoder, and no features with names"):
-        ev.features(events, model=ev.fit(data, method="ocp", epochs=1))
+    learned = ev.fit(data, method="ocp", epochs=1)
+    np.testing.assert_array_equal(ev.features(events, model=learned).values, learned.embed(events).values)
 
 
 def test_a_run_of_features_is_checked_when_it_is_loaded(tmp_path: Path) -> None:
@@ -239,9 +241,7 @@ def test_a_run_of_features_is_checked_when_it_is_loaded(tmp_path: Path) -> None:
     with pytest.raises(ev.ConfigError, match="has no block learned, a trained encoder; its blocks are handcrafted"):
         assert run.method is None
     assert (run.steps, run.seconds, run.stopped, run.usable) == (0, 0.0, "no training", 40)
-    for each in (run, tmp_path / "run"):
-        with pytest.raises(ev.ConfigError, match="has no card, because it has no block learned"):
-            ev.card(each)
+    assert ev.card(run) == ev.card(tmp_path / "run")
     written = (tmp_path / "run/model.json").read_text()
     for place, value, sentence in (
         ("dim", ABSENT, "model.json is damaged: blocks.handcrafted: .*it lacks dim"),

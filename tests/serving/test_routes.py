@@ -30,7 +30,7 @@ class Held:
     """A session whose pushes wait until they may go on; it notes how many are applied at once."""
 
     def __init__(self, session: StateSession) -> None:
-        self.session, self.run = session, session.run
+        self.session, self.model = session, session.model
         self.begun, self.goes_on, self.sizes = threading.Event(), threading.Event(), list[int]()
 
     def push_many(self, pushes: Sequence[Push]) -> list[Pushed | ev.EventvecError]:

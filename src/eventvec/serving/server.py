@@ -72,7 +72,7 @@ def serve(
         with logging_to_stderr(), ended_by_signals(server := uvicorn.Server(settings)):
             host, port = listener.getsockname()[:2]
             ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-            server.model(sockets=[listener])
+            server.run(sockets=[listener])
 
 
 def check_continues(model: Model) -> None:

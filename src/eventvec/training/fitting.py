@@ -78,7 +78,8 @@ def fit(
             not the paper's; `coles_paper` has the paper's.
         encoder: The name of an encoder, or its table, for a method that is given by its name or table.
         labels: A table with the key and the labels, once or at several times for each entity; instead of a method.
-        label: The column to predict, or several, each of which gets a head.
+        label: The column to predict, or several, each of which gets a head; or, of a method that learns labels, the
+            static column.
         out: The folder to write; it must be new, unless `resume`.
         resume: Continue from the checkpoint in `out`, or from the start if there is none; a finished run is loaded.
         device: Where training happens: `auto` takes a GPU if there is one; by default, where the method's weights are.
