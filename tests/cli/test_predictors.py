@@ -44,8 +44,10 @@ def test_a_label_is_learned_and_predicted(tables: Path, tmp_path: Path) -> None:
     cutoffs = ["--cutoffs", labels, "--cutoff-column", "day"]
     refused = " ".join(invoke("embed", out, events, "-o", tmp_path / "z.parquet").stderr.split())
     assert "has no block of vectors; it predicts churn: ev.predict (eventvec predict)" in refused
-    assert fitted["verdict"] in " ".join(invoke("card", out).stdout.split())
-    assert "its card takes no evaluations" in invoke("card", out, "--save").stderr
+    score = fitted["verdict"].split("AUROC ")[1].split(":")[0]
+    assert f"| `churn` | binary | {score} | {N} | {N} |" in (card := invoke("card", out).stdout)
+    assert invoke("card", out, "--save").exit_code == 0
+    assert (out / "README.md").read_text() == card
     told = answer("predict", out, events, "-o", predictions, *cutoffs)
     assert told["columns"] == ["card", "day", "prediction", "p_no", "p_yes"]
     model = ev.EventClassifier("card", "day", numeric=["paid"]).fit(events, labels, "churn")
