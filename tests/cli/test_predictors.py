@@ -114,7 +114,6 @@ def test_a_store_is_refused_where_events_are_read_twice(tables: Path, tmp_path: 
         (["--labels", "L", "--label", "churn", "--method", "supervised"], "--method is of networks"),
         (["--labels", "L", "--label", "churn", "--epochs", "3"], "--epochs is of networks"),
         (["--labels", "L", "--label", "churn"], "name the folder to write: --out FOLDER"),
-        (["--labels", "L", "--label", "churn", "--dry-run"], "--dry-run is of networks"),
         (["--labels", "L", "--label", "churn", "--cutoffs", "L"], "labels have times of their own: --label-time"),
         (["--labels", "L", "--label", "absent", "--out", "OUT"], "has no column 'absent'"),
         (["--labels", "EMPTY", "--label", "churn", "--out", "OUT"], "the label table has no rows; give it the labels"),
