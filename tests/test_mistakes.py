@@ -164,7 +164,7 @@ MISTAKES: dict[str, Mistake] = {
         "texts in column 'paid' are numbers in another notation; to read them: decimal=','",
     ),
     # Calls
-    "several labels": (ERROR, lambda _: fitted(label=["churn", "spend"]), "one label is learned at a time"),
+    "several labels": (ERROR, lambda _: fitted(label=["churn", "spend"]), "an estimator learns one label"),
     "labels that disagree": (
         ERROR, lambda _: fitted(labels_=TWICE, label_time="none"), "60 labelled keys have rows that disagree",
     ),
@@ -189,7 +189,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "an output that exists": (
         ERROR, lambda folder: command("fit", "--events", "e.csv", "--labels", "l.csv", "--label", "y", "--out", folder),
-        "is not empty; choose a new folder",
+        "is not empty and holds no run; choose a new folder",
     ),
     "the label among the events": (
         ERROR, lambda _: fitted(label="paid", labels_=due(DUE).with_columns(paid=pl.col("churn"))),

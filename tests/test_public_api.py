@@ -130,11 +130,11 @@ def test_what_stands_in_the_wrong_place_is_named() -> None:
         (lambda: ev.fit(data, method=method), r"got the class CoLES; for example fit\("),
         (
             lambda: ev.fit(data, method=run),
-            "method must be a Method, a name such as 'coles', or a config dict, got Run",
+            "method must be a Method, a name such as 'coles', or a config dict, got Model",
         ),
         (
             lambda: ev.embed(run, table),
-            r"the encoder must be a module .* got Run; .*run\.embed\(events\) takes",
+            r"the encoder must be a module .* got Model; .*run\.embed\(events\) takes",
         ),
         (lambda: ev.encode(run.encoder, data), "x must be Sequences, got Dataset; take data.sequences"),
         (lambda: ev.until(table, 3), "the data must be a Dataset, got DataFrame"),

@@ -29,7 +29,7 @@ def import_at_first_use(package: str, places: Mapping[str, str], modules: Sequen
     Example:
         >>> import eventvec
         >>> "fit" in eventvec.__all__, eventvec.fit.__module__
-        (True, 'eventvec.training.loop')
+        (True, 'eventvec.training.fitting')
     """
     namespace = vars(sys.modules[package])
     module_of = {name: module for module, names in places.items() for name in names.split()}

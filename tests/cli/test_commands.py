@@ -345,7 +345,7 @@ LABELS = ("labels", "{e}", "--every", "1d", "--horizon", "1d", "-o", "x")
         ((*FIT, "--out", "x", "--time-budget", ""), 2, "--time-budget is empty; give a value, or leave it out"),
         (("embed", "{run}", "", "-o", "z.parquet"), 2, "'EVENTS': it is empty; give a value, or leave it out"),
         (("update", "{run}", "", "--state", "s", "-o", "z.parquet"), 2, "it is empty; give a value, or leave it out"),
-        (("evaluate", "{z}", "", "--label", "likes"), 2, "'LABELS': it is empty; give a value, or leave it out"),
+        (("evaluate", "{z}", "", "--label", "likes"), 2, "'EVENTS|LABELS': it is empty; give a value, or leave it out"),
         ((*FIT, "--out", "x", "--device", "moon"), 2, "doctor"),
         (("fit", "--events", "absent", "--key", "a", "--time", "b", "--out", "x", "--device", "meta"), 2, "doctor"),
         (("embed", "absent", "{e}", "-o", "z.parquet", "--device", "meta"), 2, "device 'meta' cannot be used here"),

@@ -44,8 +44,10 @@ def test_a_label_is_learned_and_predicted(tables: Path, tmp_path: Path) -> None:
     cutoffs = ["--cutoffs", labels, "--cutoff-column", "day"]
     refused = " ".join(invoke("embed", out, events, "-o", tmp_path / "z.parquet").stderr.split())
     assert "has no block of vectors; it predicts churn: ev.predict (eventvec predict)" in refused
-    assert fitted["verdict"] in " ".join(invoke("card", out).stdout.split())
-    assert "its card takes no evaluations" in invoke("card", out, "--save").stderr
+    score = fitted["verdict"].split("AUROC ")[1].split(":")[0]
+    assert f"| `churn` | binary | {score} | {N} | {N} |" in (card := invoke("card", out).stdout)
+    assert invoke("card", out, "--save").exit_code == 0
+    assert (out / "README.md").read_text() == card
     told = answer("predict", out, events, "-o", predictions, *cutoffs)
     assert told["columns"] == ["card", "day", "prediction", "p_no", "p_yes"]
     model = ev.EventClassifier("card", "day", numeric=["paid"]).fit(events, labels, "churn")
@@ -112,7 +114,6 @@ def test_a_store_is_refused_where_events_are_read_twice(tables: Path, tmp_path: 
         (["--labels", "L", "--label", "churn", "--method", "supervised"], "--method is of networks"),
         (["--labels", "L", "--label", "churn", "--epochs", "3"], "--epochs is of networks"),
         (["--labels", "L", "--label", "churn"], "name the folder to write: --out FOLDER"),
-        (["--labels", "L", "--label", "churn", "--dry-run"], "--dry-run is of networks"),
         (["--labels", "L", "--label", "churn", "--cutoffs", "L"], "labels have times of their own: --label-time"),
         (["--labels", "L", "--label", "absent", "--out", "OUT"], "has no column 'absent'"),
         (["--labels", "EMPTY", "--label", "churn", "--out", "OUT"], "the label table has no rows; give it the labels"),

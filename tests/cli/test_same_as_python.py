@@ -199,10 +199,15 @@ def test_features(files: Path, tmp_path: Path) -> None:
         (
             ("--model", run, "--parts", "codes", "-o", tmp_path / "x"),
             2,
-            "parts= (--parts) is given together with run= (--run)",
+            "has no block 'codes' of events; accepted: handcrafted",
         ),
         ((*roles, "--parts", "code", "-o", tmp_path / "x"), 2, "there is no part 'code'; did you mean 'codes'"),
-        ((*roles, "--out", run, "-o", tmp_path / "x"), 1, "holds a run already; choose a new folder"),
+        (
+            ("--model", run, "--save", tmp_path / "other", "-o", tmp_path / "x"),
+            2,
+            "save= (--save) is given together with model= (--model)",
+        ),
+        ((*roles, "--save", run, "-o", tmp_path / "x"), 1, "holds a run already; choose a new folder"),
     ):
         result = invoke("features", events, *arguments)
         assert (result.exit_code, sentence in " ".join(result.output.split())) == (code, True), result.output

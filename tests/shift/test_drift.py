@@ -210,7 +210,7 @@ def test_periods_that_do_not_go_together_are_refused(run: ev.Model) -> None:
     with pytest.raises(ev.DataError, match="read by different schemas, which differ in categorical"):
         ev.drift(data, ev.read(new, key="card", time="when", categorical=["shop"], numeric=[]))
     other = ev.fit(data, method="ocp", epochs=1, validation=0)
-    with pytest.raises(ev.DataError, match="embeddings are of different runs"):
+    with pytest.raises(ev.DataError, match="embeddings are of different models"):
         ev.drift(z, other.embed(new))
     with pytest.raises(ev.DataError, match="the new period has 1 entities to compare"):
         ev.drift(old, new.filter(pl.col("card") == new["card"][0]), **COLUMNS)

@@ -27,7 +27,6 @@ from eventvec.cli.parameters import (
 )
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.files import write_text
-from eventvec.models.model_files import read_finished
 from eventvec.options import those_of
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.training.progress_bars import bar
@@ -49,18 +48,7 @@ def card(
     """Print the model card of a run: data, settings, scores, limits, and how to use it.
 
     Example: `eventvec card run churn.json --save`, after `eventvec evaluate … --json > churn.json`
-
-    Of a model that `fit --labels` wrote, it prints what the predictions are worth: `eventvec card churn-model`
     """
-    info = read_finished(run)
-    if info["heads"] and "learned" not in info["blocks"]:
-        if evaluations or events is not None or output is not None or save:
-            raise ConfigError(f"{run} has no block learned; its card takes no evaluations, --events, -o or --save")
-        from eventvec.predicting.predictor_answer import explained
-
-        for head in models.load(run).heads.values():
-            terminal.out.print(explained(head).full)
-        return
     if output is not None and save:
         raise ConfigError("give -o FILE or --save, not both; without them the card is printed")
     if output is not None:

@@ -24,7 +24,7 @@ from eventvec.learners.stacking import Cell, Stacked
 from eventvec.learners.task import Target
 from eventvec.learners.tree_arrays import TYPES, arrays_of, booster_of
 from eventvec.models.building import check_known, refusing_damage, under
-from eventvec.models.heads import Head
+from eventvec.models.head import Head
 from eventvec.models.learned import NETWORK, Network
 from eventvec.models.model_files import LARGEST
 from eventvec.schema import Schema

@@ -34,8 +34,8 @@ from eventvec.files import path_only, write_text
 from eventvec.learners.own import Own, check_kept
 from eventvec.methods.declarations import Declared, Method, declared
 from eventvec.models.building import build_blocks, check_known, describe_blocks, under
+from eventvec.models.head import Head
 from eventvec.models.head_files import describe_head, read_head
-from eventvec.models.heads import Head
 from eventvec.models.learned import LEARNED, NETWORK, Learned
 from eventvec.models.model_card import render_card
 from eventvec.models.model_files import (

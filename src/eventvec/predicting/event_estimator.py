@@ -15,7 +15,7 @@ from eventvec.blocks.rows import Rows
 from eventvec.dataset import Dataset
 from eventvec.errors import CheckpointError, ConfigError, shown
 from eventvec.models import Model, load
-from eventvec.models.heads import Head
+from eventvec.models.head import Head
 from eventvec.options import option_types, refuse_unknown, with_checked_names
 from eventvec.predicting.fine_tuned import Events
 from eventvec.predicting.predictor_answer import explained

@@ -24,7 +24,7 @@ from eventvec.training.head_options import MOST_VALUES
 class EventClassifier(ClassifierMixin, EventEstimator):  # type: ignore[misc]
     """A classifier of event histories: events and labels in, calibrated probabilities out.
 
-    It trains no network unless asked. Families of features of the histories (hand-crafted ones, codes, convolutions,
+    It trains no network unless asked. Blocks of features of the histories (hand-crafted ones, codes, convolutions,
     static columns, earlier labels, your own) are read by boosted trees and linear models of fixed sets of them. The
     models are weighed by their predictions of entities that they were not trained on, near fixed prior shares, and
     trained again on all rows. The score is computed on rows that chose nothing: where labels have times of a calendar,
@@ -48,7 +48,7 @@ class EventClassifier(ClassifierMixin, EventEstimator):  # type: ignore[misc]
         categorical: Columns of categories; inferred, with a note, if neither these nor `numeric` are given.
         numeric: Columns of numbers.
         reading: Further options of `ev.read`, as for `EventVectorizer`.
-        vector: A trained `Model`, whose vectors are a family of features too.
+        vector: A trained `Model`, whose vectors are a block of features too.
         network: Whether a network is trained on the label too, a GRU from scratch or the encoder of `vector`; with a
             budget, its trainings share the time that the other models leave.
         models: Classifiers of your own by name, with the interface of scikit-learn, such as
@@ -74,7 +74,7 @@ class EventClassifier(ClassifierMixin, EventEstimator):  # type: ignore[misc]
         >>> labels = pl.DataFrame({"card": range(40), "churn": ["no", "yes"] * 20})
         >>> model = ev.EventClassifier(key="card", time="day").fit(events, labels, "churn")
         >>> model.predict_proba(events).columns
-        ['card', 'no', 'yes']
+        ['card', 'p_no', 'p_yes']
     """
 
     _numeric = False
@@ -105,8 +105,8 @@ class EventClassifier(ClassifierMixin, EventEstimator):  # type: ignore[misc]
             features: The caller's tables of features, if the model reads them.
 
         Returns:
-            A frame of the library of the events with the key, the time of `cutoffs`, and one column for each class in
-            ascending order; `(n, classes)` for a `Dataset`.
+            A frame of the library of the events with the key, the time of `cutoffs`, and one column for each class,
+            `p_` before its name, in ascending order; `(n, classes)` for a `Dataset`.
 
         Raises:
             ConfigError: If options contradict one another, or a class is called like the key.

@@ -19,7 +19,7 @@ from eventvec.errors import ConfigError, DataError, shown
 from eventvec.methods.cresp_targeted import TargetedMethod
 from eventvec.methods.label_losses import outputs_of
 from eventvec.models import Model, check_model
-from eventvec.models.heads import Head
+from eventvec.models.head import Head
 from eventvec.models.learned import LEARNED
 from eventvec.options import accepts
 from eventvec.predicting.grids import predictions

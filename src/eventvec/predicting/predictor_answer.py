@@ -8,7 +8,7 @@ from eventvec.answers import Answer
 from eventvec.errors import shown
 from eventvec.learners.held_out_scores import NO_SCORE, HeldOutScores
 from eventvec.learners.metrics import METRIC_NAMES, METRICS
-from eventvec.models.heads import Head
+from eventvec.models.head import Head
 from eventvec.statistics import Estimate
 from eventvec.tables.label_times import doubts
 

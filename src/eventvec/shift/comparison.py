@@ -162,7 +162,7 @@ def _comparable(old: Any, new: Any, model: Model | None, reading: Mapping[str, A
     if not (isinstance(old, Embeddings) and isinstance(new, Embeddings)):
         raise ConfigError("one period is embeddings and the other events; give two files of embeddings, or two tables")
     if model is not None or reading:
-        name = "run" if model is not None else next(iter(reading))
+        name = "model" if model is not None else next(iter(reading))
         raise ConfigError(f"{name} applies to tables of events, but the periods are embeddings; leave it out")
     if old.shape[1] != new.shape[1] or old.metadata.get("run") != new.metadata.get("run"):
         raise DataError(

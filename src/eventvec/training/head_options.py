@@ -42,6 +42,10 @@ class HeadOptions:
 
     Raises:
         ConfigError: If an option is out of range.
+
+    Example:
+        >>> HeadOptions(earlier_labels="30d", metric="mae").most_values
+        100000000
     """
 
     weight: Any = None

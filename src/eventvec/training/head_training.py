@@ -44,7 +44,7 @@ from eventvec.learners.prepared import COMPONENTS, GIVEN, L1_TREES, LINEAR, TREE
 from eventvec.learners.single_learners import Job
 from eventvec.learners.stacking import Cell, Stacked, alone, learners_of, out_of_parts, parts_of, trained
 from eventvec.learners.task import Target
-from eventvec.models.heads import Head
+from eventvec.models.head import Head
 from eventvec.models.learned import NETWORK
 from eventvec.sequences import Array
 from eventvec.training.network_lessons import NetworkLesson

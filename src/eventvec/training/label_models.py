@@ -12,7 +12,7 @@ from eventvec.blocks.static_values import STATIC, StaticValues
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, shown
 from eventvec.models import Model
-from eventvec.models.heads import Head
+from eventvec.models.head import Head
 from eventvec.models.run_start import identity
 from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular
