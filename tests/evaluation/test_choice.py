@@ -187,3 +187,11 @@ def test_one_set_is_its_own_choice_and_too_few_rows_choose_none() -> None:
     assert chosen_best({"a": first, "b": second}) == Scores((0.7, 1.0))
     taking = "; taking the best of 2 is worth .850 "
     assert worth({"a": first, "b": second}).startswith(taking)
+
+
+@pytest.mark.parametrize("model", ["lightgbm", "ridge", "knn", "stacked"])
+def test_five_numbers_are_scored_by_every_model(model: str) -> None:
+    rng = np.random.default_rng(0)
+    sets = {"embedding": rng.random((5, 3)), "handcrafted": rng.random((5, 3))}
+    result = score_features(sets, rng.random(5), folds=2, models=[model])
+    assert {*sets, "embedding_handcrafted"} <= {each.features for each in result.basis.results}

@@ -139,3 +139,8 @@ def test_few_rows_have_fewer_parts_or_none():
     assert divided(one, 5) is None
     groups = (np.arange(40) >= 20) * 1  # the class is the group, so the rest without a part lacks a class
     assert divided(Job("binary", 2, x, groups, x[:0], groups=groups), 5) is None
+    for n, count in ((2, None), (3, 3)):  # numbers need no classes, but two rows to learn from
+        parts = divided(Job("numeric", 0, x[:n], x[:n, 0], x[:0]), 5)
+        assert (None if parts is None else parts.max() + 1) == count
+    single = Job("numeric", 0, x, x[:, 0], x[:0], groups=(np.arange(40) > 0) * 1)
+    assert divided(single, 5) is None

@@ -120,11 +120,20 @@ def test_counts_that_are_absent_or_of_another_type_are_refused(run: Path, name: 
         ("history.0.validation_mrr", "high"),
         ("events", "many"),
         ("from", 3),
+        ("data.columns.amount.missing", 2),
+        ("data.columns.amount.std", float("nan")),
+        ("data.columns.amount.other", 1),
     ],
 )
 def test_entries_of_a_run_that_are_wrong_are_refused(run: Path, place: str, value: Any) -> None:
     change(run / "model.json", place, value)
     refuse(run, f"model.json is damaged: {place}[:.]")
+
+
+@pytest.mark.parametrize("name", ["mean", "std"])
+def test_the_mean_of_numbers_and_their_spread_come_together(run: Path, name: str) -> None:
+    change(run / "model.json", f"data.columns.amount.{name}", ABSENT)
+    refuse(run, "data.columns.amount: .*it has one of mean and std, which come together")
 
 
 def test_a_run_that_has_not_finished_needs_no_results(finished: Path, killed: Path) -> None:

@@ -194,7 +194,7 @@ def divided(job: Job, count: int, rows: Array | None = None) -> Array | None:
 
     Entities are sorted by their mean label, those of equal ones at random, and of each `count` neighbours one goes to
     each part. There are fewer parts where a class has fewer rows or there are fewer entities, and None instead where
-    fewer than two are left, or where the rest without a part would lack a class.
+    fewer than two are left, or where the rest without a part would be a single row or lack a class.
 
     Args:
         job: The rows with their labels and entities.
@@ -218,6 +218,8 @@ def divided(job: Job, count: int, rows: Array | None = None) -> Array | None:
     blocks = rng.permuted(np.tile(np.arange(count), (-(-len(sizes) // count), 1)), axis=1)
     part_of[order] = blocks.ravel()[: len(sizes)]
     parts = part_of[codes]
+    if len(parts) - np.bincount(parts).max() < 2:
+        return None
     if job.task != "numeric":
         has = np.zeros((count, job.classes))
         np.add.at(has, (parts, y), 1)

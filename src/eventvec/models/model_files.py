@@ -63,13 +63,33 @@ class _Spans(BaseModel, extra="forbid"):
     long: float = Field(ge=0, allow_inf_nan=False)
 
 
+_Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Column(BaseModel, extra="forbid"):
+    """The shares of the values of a column, and the mean and the standard deviation of numbers."""
+
+    missing: _Share
+    unknown: _Share = 0
+    unknown_entities: _Share = 0
+    mean: Finite = 0
+    std: float = Field(0, ge=0, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def complete(self) -> Self:
+        """Refuse a mean without a standard deviation, and the reverse."""
+        if len({"mean", "std"} & self.model_fields_set) == 1:
+            raise ValueError("it has one of mean and std, which come together")
+        return self
+
+
 class Facts(BaseModel, extra="allow"):
     """What a model remembers of its training data, see `tables.facts`."""
 
     period: list[int | float | str] = Field(default=[0, 0], min_length=2, max_length=2)
     lengths: _Lengths = Field(default_factory=lambda: _Lengths(shortest=0, median=0, longest=0))
     spans: _Spans = Field(default_factory=lambda: _Spans(median=0, long=0))
-    columns: dict[str, dict[str, float]] = Field(default_factory=dict)
+    columns: dict[str, _Column] = Field(default_factory=dict)
 
 
 class _Format(BaseModel):
