@@ -109,6 +109,7 @@ def test_what_cannot_be_asked_is_refused(options: dict[str, Any], message: str) 
         ev.fit(data(), **options)
 
 
+@pytest.mark.slow
 def test_blocks_are_fitted_to_rows_before_those_that_are_scored() -> None:
     """Of a panel with times of a calendar, the latest fifth of the rows is scored: what they hold moves no block."""
     rng, months, n = np.random.default_rng(0), 5, 60
