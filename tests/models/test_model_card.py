@@ -56,7 +56,7 @@ def test_the_card_of_a_run_has_its_data_settings_and_limits(run: ev.Model, event
         "| events of an entity | 10 to 10 (median 10) |",
         f"- Values that are missing in the training data: `amount` {missing:.3g} %.",
         "- Not tested: no evaluation is part of this card.",
-        "eventvec update RUN today.parquet --state state.db -o fresh.parquet",
+        "eventvec update MODEL today.parquet --state state.db -o fresh.parquet",
         "margin = 0.5",
     ):
         assert line in text.splitlines(), line
@@ -176,7 +176,7 @@ def test_a_folder_without_a_finished_run_has_no_card(run: ev.Model, events: pl.D
             "config.toml",
             "",
             ev.ConfigError,
-            f"the model {run.id} has no card, because it has no block learned, or the method",
+            f"the model {run.id} has no card, because the method of its encoder has no name",
         ),
         ("schema.json", "{}", ev.CheckpointError, r"schema\.json is damaged"),
     ):
@@ -186,12 +186,12 @@ def test_a_folder_without_a_finished_run_has_no_card(run: ev.Model, events: pl.D
         with pytest.raises(error, match=message):
             ev.card(tmp_path / "run")
         (tmp_path / "run" / name).write_bytes(before)
+
+
+def test_a_model_of_features_has_a_card(events: pl.DataFrame, tmp_path: Path) -> None:
     features = ev.features(events, key="customer", time="when", save=tmp_path / "features")
     assert len(features) == len(CUSTOMERS)
-    with pytest.raises(
-        ev.ConfigError, match="has no card, because it has no block learned, or the method of that block has"
-    ):
-        ev.card(tmp_path / "features")
+    assert "with the blocks `handcrafted` and no trained encoder" in ev.card(tmp_path / "features")
 
 
 def test_damaged_facts_of_a_run_are_refused(run: ev.Model, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_the_estimator_learns_panels_and_predicts_as_of_cutoffs() -> None:
     assert list(frame.columns) == ["month", "prediction"]
     assert len(frame) == len(panel())
     shares = model.predict_proba(events(), cutoffs=panel(), cutoff_column="month")
-    assert set(shares.columns) == {"card", "month", "false", "true"}
+    assert set(shares.columns) == {"card", "month", "p_false", "p_true"}
     assert len(model.predict(events())) == N
 
 

@@ -123,7 +123,7 @@ def test_a_run_that_starts_from_another_records_it_and_loads_without_it(
     tables = {"method": {"name": "coles"}, "encoder": {"from": str(run.path)}}
     second = ev.fit(data, method=tables, epochs=1, out=tmp_path / "second")
     assert (second.info["from"], second.config["encoder"]["from"]) == (run.id, str(run.path))
-    assert f"started from run {run.id}" in (tmp_path / "second" / "README.md").read_text()
+    assert f"started from the model {run.id}" in (tmp_path / "second" / "README.md").read_text()
     text = (tmp_path / "second" / "config.toml").read_text()
     (tmp_path / "second" / "config.toml").write_text(text.replace(str(run.path), "absent"))
     sign(tmp_path / "second")
