@@ -141,7 +141,7 @@ class Study:
     def steps(self, arm: str) -> int | None:
         """Return the number of steps of the arm's first run, None if there is no run."""
         for folder in sorted(self.keep.glob(f"{self.trained_as(arm)}-[0-9]*")):
-            if (folder / "run.json").exists():
+            if (folder / "model.json").exists():
                 return int(model_files.read_info(folder)["steps"])
         return None
 

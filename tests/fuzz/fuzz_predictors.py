@@ -84,9 +84,9 @@ def _use(name: str, exact: bool = True) -> None:
 
 def _tamper_with_trees(rng: Random, path: Path) -> str:
     """Change numbers of the arrays of boosted trees, and the digest of their file."""
-    file, information = path / "arrays.safetensors", json.loads((path / "run.json").read_text())
+    file, information = path / "model.safetensors", json.loads((path / "model.json").read_text())
     tensors = load_file(file)
-    names = [name for name in sorted(tensors) if name.startswith("model.") and name.split(".")[2] in TYPES]
+    names = [name for name in sorted(tensors) if name.startswith("head.") and name.split(".")[3] in TYPES]
     done = []
     for _ in range(rng.choice((1, 1, 3))):
         name = rng.choice(names)
@@ -94,9 +94,9 @@ def _tamper_with_trees(rng: Random, path: Path) -> str:
         kind = np.iinfo(numbers.dtype) if numbers.dtype.kind == "i" else np.finfo(numbers.dtype)
         numbers[place] = rng.choice((kind.min, kind.max, -1, 0, 1, 40, numbers[rng.randrange(len(numbers))]))
         done.append(f"{name}[{place}] = {numbers[place]}")
-    save_file(tensors, file, {"kind": "predictor"})
+    save_file(tensors, file, {"format": "eventvec"})
     information["files"][file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
-    (path / "run.json").write_text(json.dumps(information))
+    (path / "model.json").write_text(json.dumps(information))
     return ", ".join(done)
 
 

@@ -272,7 +272,7 @@ def _digest(path: Path) -> str:
 
 
 def read_finished(path: Path) -> dict[str, Any]:
-    """Return the `run.json` of a run that has finished."""
+    """Return the `model.json` of a model that has finished."""
     info = read_info(path)
     if not info["finished"]:
         raise CheckpointError(f"{path} holds a run that has not finished; resume it: eventvec fit … --resume")
