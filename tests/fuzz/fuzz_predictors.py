@@ -68,7 +68,7 @@ def _made() -> tuple[Path, dict[str, np.ndarray[Any, Any]]]:
 
 
 def _predicted(model: ev.EventClassifier, events: Path | str) -> np.ndarray[Any, Any]:
-    return np.asarray(model.predict_proba(pl.read_parquet(events))["true"].to_numpy())
+    return np.asarray(model.predict_proba(pl.read_parquet(events))["p_true"].to_numpy())
 
 
 def _use(name: str, exact: bool = True) -> None:

@@ -166,10 +166,10 @@ class Model:
             ConfigError: If there is no such block, or it reads more than events.
         """
         known = {name: cast(Any, block).encoder for name, block in self.blocks.items() if hasattr(block, "encoder")}
-        if unknown := next((name for name in names or [""] if name not in known and (names or not known)), None):
-            raise ConfigError(f"the model {self.id} has no block {shown(unknown)} of events; {nearest(unknown, known)}")
         if not known:
             raise ConfigError(f"the model {self.id} has no block that is computed from events alone")
+        if unknown := next((name for name in names if name not in known), None):
+            raise ConfigError(f"the model {self.id} has no block {shown(unknown)} of events; {nearest(unknown, known)}")
         joined = joined_features({name: known[name] for name in names or known})
         attach_lineage(joined, self.lineage)
         return joined
