@@ -341,10 +341,7 @@ def _check_output(call: Call) -> None:
 
         onnx.checker.check_model(onnx.load(output), full_check=True)
     if command == "fit" and out is not None and "--dry-run" not in arguments:
-        if model_files.is_predictor(Path(out)):
-            ev.EventClassifier.load(out)
-        else:
-            require(ev.load(out).info["finished"], "the run has not finished")
+        require(ev.load(out).info["finished"], "the model has not finished")
 
 
 def _check_vectors(z: ev.Embeddings, arguments: list[str], output: str) -> None:
