@@ -164,6 +164,22 @@ class _Head(BaseModel, extra="forbid"):
     entities: NonNegativeInt
     notes: list[str]
 
+    @model_validator(mode="after")
+    def classes_of_task(self) -> Self:
+        """Refuse classes that are not those of the task, which are distinct and of one type."""
+        count = len(self.classes)
+        if count != {"binary": 2, "numeric": 0}.get(self.task, max(count, 2)):
+            raise ValueError(f"the task {self.task} has {count} classes")
+        if len(set(map(type, self.classes))) > 1 or len(set(self.classes)) < count:
+            raise ValueError("classes must be distinct and of one type")
+        return self
+
+
+class _Given(BaseModel, extra="allow"):
+    """The arguments of an estimator."""
+
+    reading: dict[str, Any] | None = None
+
 
 _Hash = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
 
@@ -185,6 +201,8 @@ class _Info(BaseModel, extra="allow"):
     parent: str = Field("", alias="from")
     parts: dict[str, str] = Field(default_factory=dict)
     data: Facts = Field(default_factory=Facts)
+    given: _Given = Field(default_factory=_Given)
+    reading: dict[str, Any] = Field(default_factory=dict)
 
 
 class _Epoch(BaseModel, extra="allow"):
