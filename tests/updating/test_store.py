@@ -13,7 +13,7 @@ import pytest
 import eventvec as ev
 from eventvec.errors import CheckpointError
 from eventvec.updating.store import ROWS, Facts
-from eventvec.updating.store_file import Shard, create_shard, forget, opened
+from eventvec.updating.store_file import Shard, create_shard, forget, opened, verify
 from updates import table, untrained
 
 INTEGER = np.dtype(np.int64)
@@ -192,6 +192,27 @@ def test_a_flipped_bit_of_a_version_is_found_where_the_row_is_read(tmp_path: Pat
         for read in (lambda: store.states(np.array([0, 1])), lambda: store.written(store.batch(None, "content"), 0)):
             with pytest.raises(CheckpointError, match="is damaged: states are absent or not what was written"):
                 read()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("value = replace(value, '17-0', '97-0')", "states are absent or not what was written"),
+        ("name = replace(name, 'cards', 'cazds')", "states are absent or not what was written"),
+        ("name = replace(name, 'position', 'qosition')", "'meta' has names that eventvec does not write"),
+    ],
+)
+def test_a_flipped_bit_of_the_position_of_a_stream_is_found(tmp_path: Path, change: str, message: str) -> None:
+    path = filled(tmp_path / "state")
+    with opened(path, "3f2a", "state") as store, store.writing():
+        store.set_positions({"cards": "17-0", "": " 3"})
+        assert store.positions() == {"cards": "17-0", "": " 3"}
+    with sqlite3.connect(path) as db:
+        db.execute(f"UPDATE meta SET {change} WHERE name = 'position of cards'")
+    with pytest.raises(CheckpointError, match=message), opened(path, "3f2a", "state") as store:
+        store.positions()
+    with pytest.raises(CheckpointError, match=message):
+        verify(path)
 
 
 def test_no_store_is_created_in_a_run_folder(tmp_path: Path) -> None:

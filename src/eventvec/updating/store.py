@@ -251,14 +251,19 @@ class Store:
         )
 
     def set_positions(self, positions: Mapping[str, str]) -> None:
-        """Record how far streams were read; `positions` returns it."""
-        rows = ((POSITION + stream, position) for stream, position in positions.items())
+        """Record how far streams were read; `positions` returns it, after a check of the checksum before it."""
+        rows = ((POSITION + each[0], f"{digest_of(each)} {each[1]}") for each in positions.items())
         self.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
 
     def positions(self) -> dict[str, str]:
         """Return how far each stream was read."""
         rows = self.db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", POSITIONS).fetchall()
-        return {name.removeprefix(POSITION): value for name, value in self._typed(rows, str, str)}
+        positions = dict[str, str]()
+        for name, value in self._typed(rows, str, str):
+            stream, (digest, _, position) = name.removeprefix(POSITION), value.partition(" ")
+            self._require([digest == str(digest_of((stream, position)))])
+            positions[stream] = position
+        return positions
 
     def prune(self, keep: int) -> None:
         """Delete the versions of all but the last `keep` batches, where newer ones have replaced them."""
@@ -291,6 +296,7 @@ class Store:
             while rows := states.fetchmany(ROWS):
                 count += len(self._checked(rows))
             self._require([self.db.execute(others).fetchone() == (0,)])
+            self.positions()
             return {"entities": self.count(), "states": count}
 
     def forget(self, key: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from eventvec.errors import CheckpointError, DataError, listed, shown
 from eventvec.files import path_only, run_above, whole
-from eventvec.updating.store import RESTORE, Store, identity_of
+from eventvec.updating.store import POSITION, RESTORE, Store, identity_of
 from eventvec.updating.store_log import PAGE, check_log
 
 FORMAT = 1
@@ -67,6 +67,10 @@ class Shard(NamedTuple):
 
     def __str__(self) -> str:
         return f"shard {self.shard} of {self.shards}"
+
+
+NAMES = {"run", "kind", "vocabulary", *Shard._fields}
+"""The names in the table `meta`, beside those of the positions of streams."""
 
 
 @contextmanager
@@ -191,6 +195,8 @@ def _check_format(path: Path, db: sqlite3.Connection) -> None:
             f"{path} is damaged: of its tables, indexes and triggers, {listed(sorted(map(shown, others)))} "
             f"{'is' if len(others) == 1 else 'are'} absent or not what eventvec created; {RESTORE}"
         )
+    if any(name not in NAMES and not str(name).startswith(POSITION) for name in _described(db)):
+        raise CheckpointError(f"{path} is damaged: its table 'meta' has names that eventvec does not write; {RESTORE}")
 
 
 def _parts(db: sqlite3.Connection) -> list[tuple[Any, ...]]:
