@@ -15,7 +15,7 @@ from benchmarks.measure import alternate, options, ratio, show
 from eventvec.evaluation import EvaluationOptions, score_features
 from eventvec.learners.folds import cross_validation
 from eventvec.learners.metrics import measure
-from eventvec.learners.single_learners import Job, predict
+from eventvec.learners.single_learners import Samples, predict
 from eventvec.learners.task import target
 
 NAMES = ("lightgbm", "logistic_regression")
@@ -42,7 +42,9 @@ def one_after_another(sets: Features, labels: np.ndarray[Any, Any], folds: int) 
     both = np.concatenate([sets["embedding"], sets["aggregates"]], axis=1)
     scores: Scores = {}
     for name, (features, x) in product(NAMES, (sets | {"both": both}).items()):
-        jobs = [Job("binary", 2, x[a], labelled.y[a], x[b], chosen.seed, torch.get_num_threads()) for a, b in splits]
+        jobs = [
+            Samples("binary", 2, x[a], labelled.y[a], x[b], chosen.seed, torch.get_num_threads()) for a, b in splits
+        ]
         predictions = [predict(job, name) for job in jobs]
         truths = [labelled.y[test] for _, test in splits]
         scores[features, name] = tuple(

@@ -19,7 +19,7 @@ import torch
 import eventvec as ev
 from benchmarks.measure import PRINT_PEAK_MEMORY, ROOT, options, show
 from eventvec.blocks.handcrafted_sets import handcrafted_features
-from eventvec.learners.single_learners import Job, lightgbm
+from eventvec.learners.single_learners import Samples, lightgbm
 
 BUDGET = 30.0
 TABLES: Mapping[str, tuple[int, int, int, float | None]] = {
@@ -69,7 +69,7 @@ def boosted(name: str, small: bool) -> None:
     assert data.moments is not None
     rows = zip(data.keys.to_pylist(), data.moments.tolist(), strict=True)
     y = np.array([answers[row] for row in rows]).astype(int)
-    lightgbm(Job("binary", 2, x, y, x[:1], 0))
+    lightgbm(Samples("binary", 2, x, y, x[:1], 0))
     print(time.perf_counter() - begun)
 
 

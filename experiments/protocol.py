@@ -28,7 +28,7 @@ from eventvec.learners.inputs import column, matrix
 from eventvec.learners.metrics import METRICS, measure
 from eventvec.learners.parallel import side_by_side
 from eventvec.learners.resampled_scores import replicates
-from eventvec.learners.single_learners import Boosting, Job, predict
+from eventvec.learners.single_learners import Boosting, Samples, predict
 from eventvec.learners.task import Target, target
 from eventvec.sequences import Array
 from eventvec.statistics import Scores
@@ -311,7 +311,7 @@ def _trainer(values: Any, name: str, split: PaperSplit, model: str, boosting: Bo
     chosen_models(labels.task, [model])
 
     def trainer(train: Array, y: Array, rows: Array) -> Array:
-        return predict(Job(labels.task, len(labels.classes), x[train], y, x[rows], split.seed, 1, boosting), model)
+        return predict(Samples(labels.task, len(labels.classes), x[train], y, x[rows], split.seed, 1, boosting), model)
 
     return trainer
 

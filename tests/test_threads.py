@@ -12,7 +12,7 @@ import torch
 import eventvec as ev
 import make
 from eventvec.errors import ConfigError, DataError
-from eventvec.learners.single_learners import Boosting, Job, _boosted
+from eventvec.learners.single_learners import Boosting, Samples, _boosted
 from eventvec.sequences import Sequences
 from eventvec.threads import SMALL, VARIABLE, as_many_threads_as_pay, size
 
@@ -119,6 +119,6 @@ def test_few_features_have_trees_of_one_thread_and_both_the_job_and_the_variable
         monkeypatch.setenv(VARIABLE, variable)
     monkeypatch.setattr("eventvec.threads.SMALL_TREES", 100)
     x = np.arange(100.0 * width).reshape(100, width)
-    job = Job("binary", 2, x, np.arange(100) % 2, x[:0], num_threads=asked)
+    job = Samples("binary", 2, x, np.arange(100) % 2, x[:0], num_threads=asked)
     trees = _boosted(job, Boosting(1, 0.1, 0.5, 6, 31))
     assert trees.booster.params["num_threads"] == expected

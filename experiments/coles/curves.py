@@ -22,7 +22,7 @@ from eventvec.config import Table, build_method
 from eventvec.embedding import choose_device
 from eventvec.learners.metrics import measure
 from eventvec.learners.resampled_scores import replicates
-from eventvec.learners.single_learners import Job, predict
+from eventvec.learners.single_learners import Samples, predict
 from eventvec.sequences import Array
 from eventvec.statistics import Scores
 from eventvec.statistics.resampling import resample
@@ -134,7 +134,8 @@ def _boosted(study: Study, features: Array) -> Array:
     task, classes = study.split.target.task, len(study.split.target.classes)
     boosting = lightgbm_settings(settings) if settings else None
     return predict(
-        Job(task, classes, features[train], y, features[study.split.test], study.split.seed, 1, boosting), "lightgbm"
+        Samples(task, classes, features[train], y, features[study.split.test], study.split.seed, 1, boosting),
+        "lightgbm",
     )
 
 

@@ -20,7 +20,7 @@ from eventvec.encoders import Handcrafted
 from eventvec.learners.folds import group_codes
 from eventvec.learners.metrics import METRICS, measure
 from eventvec.learners.resampled_scores import replicates
-from eventvec.learners.single_learners import Job, decided, lightgbm
+from eventvec.learners.single_learners import Samples, decided, lightgbm
 from eventvec.sequences import Array
 from eventvec.statistics import Scores
 from eventvec.statistics.estimates import decimal
@@ -157,11 +157,11 @@ def _predictor(problem: Problem) -> Array:
     return shares[:, 1] if problem.task == "binary" else shares
 
 
-def _job(problem: Problem, x: Array, test: Array, seed: int) -> Job:
+def _job(problem: Problem, x: Array, test: Array, seed: int) -> Samples:
     keys = problem.train.keys
     groups = group_codes(np.array([str(key) for key in keys.to_pylist()])) if repeated(keys) else None
     classes = 0 if problem.task == "numeric" else int(problem.y.max()) + 1
-    return Job(problem.task, classes, x, problem.y, test, seed, groups=groups)
+    return Samples(problem.task, classes, x, problem.y, test, seed, groups=groups)
 
 
 def _handcrafted(train: ev.Dataset, test: ev.Dataset) -> tuple[Array, Array]:

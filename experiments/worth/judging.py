@@ -14,7 +14,7 @@ import numpy as np
 from eventvec.learners.folds import cross_validation
 from eventvec.learners.metrics import measure
 from eventvec.learners.resampled_scores import replicates
-from eventvec.learners.single_learners import Boosting, Job, leaf, lightgbm, linear_model
+from eventvec.learners.single_learners import Boosting, Samples, leaf, lightgbm, linear_model
 from eventvec.learners.stacking import stacked
 from eventvec.learners.task import target
 from eventvec.sequences import Array
@@ -24,10 +24,10 @@ from experiments.command_line import Row
 
 PAPER = Boosting(500, 0.02, 0.5, 6, 31)
 FOLDS, SMALL_FOLDS = 5, 2
-Judge = Callable[[Job], Array]
+Judge = Callable[[Samples], Array]
 
 
-def ranked(job: Job) -> Array:
+def ranked(job: Samples) -> Array:
     """Return the mean ranks of trees and of a linear model."""
     from scipy.stats import rankdata
 
@@ -50,7 +50,7 @@ def scored(judge: Judge, x: Array, y: Array, seed: int = 42, folds: int = FOLDS)
     labelled, drawn = target(y), resample(len(y), seed=seed)
     values, again = [], []
     for train, test in cross_validation(labelled, folds, None, seed):
-        predicted = judge(Job("binary", 2, x[train], labelled.y[train], x[test], seed, num_threads=1))
+        predicted = judge(Samples("binary", 2, x[train], labelled.y[train], x[test], seed, num_threads=1))
         values.append(measure("binary", labelled.y[test], predicted)[0])
         again.append(replicates("binary", labelled.y[test], predicted, drawn[:, test])[:, 0])
     return Scores(tuple(values), np.stack(again, 1))

@@ -32,7 +32,7 @@ from eventvec.learners.fitted import probabilities
 from eventvec.learners.held_out_scores import SHARE, latest_rows
 from eventvec.learners.metrics import Task, measure
 from eventvec.learners.prepared import LINEAR, TREES, Prepared, surprise
-from eventvec.learners.single_learners import Job, decided, lightgbm
+from eventvec.learners.single_learners import Samples, decided, lightgbm
 from eventvec.learners.stacking import Cell, assembled, crossed, logits, out_of_parts, parts_of
 from eventvec.sequences import Array
 from eventvec.training.head_training import ALL, HANDCRAFTED, learned_sets
@@ -89,7 +89,7 @@ class Study:
 
     name: str
     data: ev.Dataset
-    job: Job
+    job: Samples
     parts: Array
     late: Array | None
     sets: Mapping[str, tuple[str, ...]]
@@ -103,7 +103,7 @@ class Study:
         static = of_static(schema, list(self.data.sequences.static))
         return blocks if static is None else blocks | {STATIC: static.features(rows)}
 
-    def features(self, name: str) -> Job:
+    def features(self, name: str) -> Samples:
         """Return the job with a set of features."""
         return replace(self.job, x=matrix(self.blocks, self.sets[name])[0])
 
@@ -263,7 +263,7 @@ def load(name: str, small: bool) -> Study:
     entities = _entities(data)
     groups = None if len(np.unique(entities)) == len(y) else entities
     classes = 0 if task == "numeric" else int(y.max()) + 1
-    job = Job(task, classes, np.empty((len(y), 0)), y, np.empty((0, 0)), 0, num_threads=1, groups=groups)
+    job = Samples(task, classes, np.empty((len(y), 0)), y, np.empty((0, 0)), 0, num_threads=1, groups=groups)
     if (parts := parts_of(job)) is None:
         raise ConfigError(f"{name} has too few rows for parts; leave out --small or name another data set")
     static = [] if of_static(data.schema, list(data.sequences.static)) is None else [STATIC]

@@ -25,9 +25,9 @@ from eventvec.labels.future_options import FutureOptions
 from eventvec.labels.horizons import Rule
 from eventvec.labels.rules import listed_conditions
 from eventvec.learners.task import Target, target
-from eventvec.predicting.rows_to_predict import Asked, rows_to_predict
+from eventvec.predicting.rows_to_predict import PredictionSources, rows_to_predict
 from eventvec.tables.read_options import LabelTime
-from eventvec.training.labelled_rows import Learned, Learning, of_table
+from eventvec.training.labelled_rows import LabelledRows, LabelSources, of_table
 
 N, START = 40, datetime(2024, 1, 5)
 LABELS = ("no_event", "event", "count", "time_to_next", "sum:paid")
@@ -243,13 +243,13 @@ def classifier(**options: Any) -> ev.EventClassifier:
     return ev.EventClassifier("card", "day", **{**COLUMNS, "progress": False, **options})
 
 
-def learned_from(events: pl.DataFrame, labels: pl.DataFrame, label: str, numeric: bool, **options: Any) -> Learned:
+def learned_from(events: pl.DataFrame, labels: pl.DataFrame, label: str, numeric: bool, **options: Any) -> LabelledRows:
     """Return what a predictor learns from."""
 
     def read(**cuts: Any) -> ev.Dataset:
         return ev.read(events, key="card", time="day", **COLUMNS, **cuts)
 
-    return of_table(None, read, labels, Learning((label,), numeric, LabelTime(), **options))
+    return of_table(None, read, labels, LabelSources((label,), numeric, LabelTime(), **options))
 
 
 def blocks_of(model: Any) -> dict[str, Any]:
@@ -293,14 +293,14 @@ def test_training_and_prediction_compute_the_same_bits(tmp_path: Path) -> None:
     events = numbered()
     labels = panel(events, label="sum:paid", name="spend", gap=2)
     learned = learned_from(events, labels, "spend", True)
-    block, rows = learned.lessons[0].own[EARLIER], learned.rows
+    block, rows = learned.of_heads[0].own[EARLIER], learned.rows
     trained = block.features(rows)[0]
     assert trained[:, 0].any()
     model = ev.EventRegressor("card", "day", **COLUMNS, progress=False).fit(events, labels, "spend")
     assert isinstance(blocks_of(model)[EARLIER], LabelsByRule)
     model.save(tmp_path / "model")
     for each in (model, ev.EventRegressor.load(tmp_path / "model")):
-        again = rows_to_predict(each.model_, events, Asked(cutoffs=labels), {})
+        again = rows_to_predict(each.model_, events, PredictionSources(cutoffs=labels), {})
         assert again.data.keys.to_pylist() == rows.data.keys.to_pylist()
         assert again.moments.tolist() == rows.moments.tolist()
         np.testing.assert_array_equal(blocks_of(each)[EARLIER].features(again)[0], trained)
@@ -341,7 +341,7 @@ def test_entities_without_events_have_no_earlier_labels() -> None:
     events = numbered()
     model = classifier().fit(events, panel(events), "quiet")
     cutoffs = pl.DataFrame({"card": [0, 0, N + 1], "day": [-5, 80, 80]})
-    rows = rows_to_predict(model.model_, events, Asked(cutoffs=cutoffs), {})
+    rows = rows_to_predict(model.model_, events, PredictionSources(cutoffs=cutoffs), {})
     values = blocks_of(model)[EARLIER].features(rows)[0]
     assert rows.data.sequences.starts[2] == rows.data.sequences.starts[0] == 0
     assert values[1].any()
@@ -372,7 +372,7 @@ def test_labels_by_rule_equal_those_of_a_delay_where_the_table_has_them_all() ->
     labels = panel(events)
     learned = learned_from(events, labels, "quiet", False)
     delayed = learned_from(events, labels, "quiet", False, earlier_labels=5)
-    by_rule, by_delay = (each.lessons[0].own[EARLIER].features(each.rows)[0] for each in (learned, delayed))
+    by_rule, by_delay = (each.of_heads[0].own[EARLIER].features(each.rows)[0] for each in (learned, delayed))
     np.testing.assert_array_equal(by_rule, by_delay)
 
 

@@ -16,7 +16,7 @@ from eventvec.learners.folds import cross_validation, holdout_splits
 from eventvec.learners.metrics import measure
 from eventvec.learners.prepared import divided
 from eventvec.learners.resampled_scores import replicates
-from eventvec.learners.single_learners import Job
+from eventvec.learners.single_learners import Samples
 from eventvec.learners.task import target
 from eventvec.statistics import Estimate, Scores
 from eventvec.statistics.resampling import resample
@@ -51,7 +51,7 @@ def drawn(seed: int, protocol: str) -> Arms:
             predicted = means_apart(x[train], y[train], x[test])
             values.append(area(y[test], predicted))
             again.append(replicates("binary", y[test], predicted, resampled[:, test])[:, 0])
-            parts = divided(Job("binary", 2, x[train], y[train], x[test]), 3)
+            parts = divided(Samples("binary", 2, x[train], y[train], x[test]), 3)
             out = np.empty(len(train))
             for part in range(3):
                 rest, left = train[parts != part], train[parts == part]
@@ -128,11 +128,11 @@ def test_each_fold_has_the_score_of_the_set_that_is_best_inside_its_training_par
     for train, test in splits:
         inside, scores = {}, {}
         for name, x in sets.items():
-            job = Job("binary", 2, x[train], labels.y[train], x[test], 7)
+            job = Samples("binary", 2, x[train], labels.y[train], x[test], 7)
             parts, out = divided(job, 3), np.empty(len(train))
             for part in range(3):
                 rest, left = np.flatnonzero(parts != part), np.flatnonzero(parts == part)
-                out[left] = single_learners.linear_model(Job("binary", 2, job.x[rest], job.y[rest], job.x[left]))
+                out[left] = single_learners.linear_model(Samples("binary", 2, job.x[rest], job.y[rest], job.x[left]))
             inside[name] = measure("binary", job.y, out)[0]
             scores[name] = measure("binary", labels.y[test], single_learners.linear_model(job))[0]
         names.append(max(inside, key=lambda name: inside[name]))

@@ -16,7 +16,7 @@ from eventvec.learners import single_learners
 from eventvec.learners.folds import cross_validation
 from eventvec.learners.metrics import measure
 from eventvec.learners.prepared import TREES, Prepared
-from eventvec.learners.single_learners import Job
+from eventvec.learners.single_learners import Samples
 from eventvec.learners.stacking import PRIOR, learners_of, out_of_parts, parts_of, trained
 from eventvec.learners.task import target
 from eventvec.statistics.intervals import cross_validation_half_width
@@ -48,7 +48,7 @@ def test_scores_equal_those_of_a_plain_loop():
     both = np.concatenate([sets["embedding"], sets["aggregates"]], axis=1)
     for name, x in (*sets.items(), ("both", both)):
         expected = [
-            roc_auc_score(y[test], single_learners.linear_model(Job("binary", 2, x[train], y[train] * 1, x[test])))
+            roc_auc_score(y[test], single_learners.linear_model(Samples("binary", 2, x[train], y[train] * 1, x[test])))
             for train, test in cross_validation(target(y), 4, None, 7)
         ]
         assert evaluation.basis.get(name, "logistic_regression").main.values == pytest.approx(expected)
@@ -111,7 +111,7 @@ def test_fused_sets_are_stacks_of_the_models_of_both(task):
         expected = []
         for train, test in cross_validation(target(labels), 2, None, 7):
             jobs = {
-                part: Job(
+                part: Samples(
                     task,
                     2 * (task == "binary"),
                     x[train],
@@ -297,7 +297,7 @@ def test_weights_count_in_training_and_in_scores():
     expected = []
     for train, test in cross_validation(labelled, 3, None, 42):
         relative = weights / weights.mean()
-        job = Job("binary", 2, x[train], labelled.y[train], x[test], weights=relative[train])
+        job = Samples("binary", 2, x[train], labelled.y[train], x[test], weights=relative[train])
         truth, predicted = (
             np.repeat(labelled.y[test], weights[test]),
             np.repeat(single_learners.linear_model(job), weights[test]),
@@ -370,7 +370,7 @@ def test_several_labels_are_the_mean_of_each_alone_in_the_same_folds():
     for fold, (train, test) in enumerate(cross_validation(labelled, 5, None, 42)):
         for place, codes in enumerate(labelled.y.T):
             rows, tested = train[codes[train] >= 0], test[codes[test] >= 0]
-            job = Job("binary", 2, x[rows], codes[rows], x[tested])
+            job = Samples("binary", 2, x[rows], codes[rows], x[tested])
             expected[fold, place] = measure("binary", codes[tested], single_learners.linear_model(job))
     result = evaluation.basis.get("embedding", "logistic_regression")
     assert result.main.values == pytest.approx(expected[..., 0].mean(1))

@@ -9,7 +9,7 @@ from experiments.protocol import paper_protocol, paper_split
 from sklearn import linear_model, metrics, model_selection, pipeline, preprocessing
 
 from eventvec.errors import ConfigError, DataError
-from eventvec.learners.single_learners import Boosting, Job, lightgbm
+from eventvec.learners.single_learners import Boosting, Samples, lightgbm
 
 
 @pytest.fixture
@@ -178,5 +178,5 @@ def test_boosting_reaches_the_trees(labelled: tuple[np.ndarray, np.ndarray]) -> 
     plain |= {"seed": 42, "deterministic": True, "force_col_wise": True, "num_threads": 1, "verbosity": -1}
     scores = boosting.train(plain, boosting.Dataset(z[train], labels[train]), 20).predict(z[left_out])
     assert result.scores("z", "cv")[0].values[0] == pytest.approx(metrics.roc_auc_score(labels[left_out], scores))
-    job = Job("binary", 2, z[train], labels[train], z[left_out], num_threads=1, boosting=LIGHTGBM["rosbank"])
+    job = Samples("binary", 2, z[train], labels[train], z[left_out], num_threads=1, boosting=LIGHTGBM["rosbank"])
     assert len(np.unique(lightgbm(job))) < len(np.unique(scores))  # leaves of at least 50 labels, as set

@@ -13,16 +13,16 @@ from sklearn.metrics import mean_absolute_error, roc_auc_score
 
 import eventvec as ev
 from eventvec.learners.held_out_scores import held_out_scores, latest_rows
-from eventvec.learners.single_learners import Job
+from eventvec.learners.single_learners import Samples
 from eventvec.learners.stacking import parts_of, summed, weigh
 
 A, B = ("x", "a"), ("x", "b")
 
 
-def job(n: int = 1000, entities: int = 250, **changes: object) -> Job:
+def job(n: int = 1000, entities: int = 250, **changes: object) -> Samples:
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, n)
-    return Job("binary", 2, np.empty((n, 0)), y, np.empty((0, 0)), groups=rng.integers(0, entities, n), **changes)
+    return Samples("binary", 2, np.empty((n, 0)), y, np.empty((0, 0)), groups=rng.integers(0, entities, n), **changes)
 
 
 def test_the_latest_rows_are_the_latest_fifth() -> None:

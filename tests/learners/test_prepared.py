@@ -8,18 +8,18 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from eventvec.learners import prepared
 from eventvec.learners.prepared import FARTHEST, LINEAR, PENALTIES, TREES, Prepared, divided
-from eventvec.learners.single_learners import Job
+from eventvec.learners.single_learners import Samples
 
 CLASSES = {"binary": 2, "multiclass": 3, "numeric": 0}
 
 
-def problem(task: str = "binary", n: int = 300, width: int = 6, seed: int = 0, **changes: object) -> Job:
+def problem(task: str = "binary", n: int = 300, width: int = 6, seed: int = 0, **changes: object) -> Samples:
     """Return a job whose label depends on the first feature."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, width)) @ rng.normal(size=(width, width))  # features that depend on one another
     signal = x[:, 0] / x[:, 0].std() + 0.7 * rng.normal(size=n)
     y = {"binary": (signal > 0) * 1, "multiclass": np.digitize(signal, [-0.5, 0.5]), "numeric": signal}[task]
-    return Job(task, CLASSES[task], x, y, x[:0], num_threads=1, **changes)
+    return Samples(task, CLASSES[task], x, y, x[:0], num_threads=1, **changes)
 
 
 @pytest.mark.parametrize("task", CLASSES)
@@ -81,9 +81,9 @@ def test_trees_do_not_read_features_with_one_common_value():
     x[:, 300] = rng.normal(size=1000)
     x[:6, 599] = 1  # .6 % differ
     x[:4, 1] = 1  # .4 % differ
-    job = Job("binary", 2, x, (x[:, 300] > 0) * 1, x[:0], num_threads=1)
+    job = Samples("binary", 2, x, (x[:, 300] > 0) * 1, x[:0], num_threads=1)
     assert Prepared(job).columns.tolist() == [300, 599]
-    flat = Job("binary", 2, x[:, 2:5], job.y, x[:0], num_threads=1)
+    flat = Samples("binary", 2, x[:, 2:5], job.y, x[:0], num_threads=1)
     assert Prepared(flat).columns.tolist() == [0, 1, 2]
     assert np.isfinite(Prepared(flat).train(TREES).predict(flat.x)).all()
 
@@ -95,7 +95,7 @@ def test_trees_on_a_sample_know_nothing_of_the_other_rows():
     other = job.y.copy()
     left = np.setdiff1d(np.arange(500), of_set.sample)
     other[left] = 1 - other[left]
-    again = Prepared(Job("binary", 2, job.x, other, job.test, num_threads=1), most=6 * 200)
+    again = Prepared(Samples("binary", 2, job.x, other, job.test, num_threads=1), most=6 * 200)
     rows = np.arange(0, 500, 2)
     one, two = (each.train(TREES, rows).predict(job.x) for each in (of_set, again))
     np.testing.assert_array_equal(one, two)
@@ -107,7 +107,7 @@ def test_a_model_of_some_rows_knows_no_label_of_the_others(learner):
     job, rows = problem(), np.arange(0, 300, 2)
     other = job.y.copy()
     other[1::2] = 1 - other[1::2]
-    again = Prepared(Job("binary", 2, job.x, other, job.test, num_threads=1))
+    again = Prepared(Samples("binary", 2, job.x, other, job.test, num_threads=1))
     one, two = (each.train(learner, rows).predict(job.x) for each in (Prepared(job), again))
     np.testing.assert_array_equal(one, two)
 
@@ -133,14 +133,14 @@ def test_few_rows_have_fewer_parts_or_none():
     x = np.arange(40.0)[:, None]
     for positives, expected in ((5, 5), (2, 2), (1, None)):
         y = (np.arange(40) < positives) * 1
-        parts = divided(Job("binary", 2, x, y, x[:0]), 5)
+        parts = divided(Samples("binary", 2, x, y, x[:0]), 5)
         assert (None if parts is None else parts.max() + 1) == expected
-    one = Job("binary", 2, x, np.arange(40) % 2, x[:0], groups=np.zeros(40, int))
+    one = Samples("binary", 2, x, np.arange(40) % 2, x[:0], groups=np.zeros(40, int))
     assert divided(one, 5) is None
     groups = (np.arange(40) >= 20) * 1  # the class is the group, so the rest without a part lacks a class
-    assert divided(Job("binary", 2, x, groups, x[:0], groups=groups), 5) is None
+    assert divided(Samples("binary", 2, x, groups, x[:0], groups=groups), 5) is None
     for n, count in ((2, None), (3, 3)):  # numbers need no classes, but two rows to learn from
-        parts = divided(Job("numeric", 0, x[:n], x[:n, 0], x[:0]), 5)
+        parts = divided(Samples("numeric", 0, x[:n], x[:n, 0], x[:0]), 5)
         assert (None if parts is None else parts.max() + 1) == count
-    single = Job("numeric", 0, x, x[:, 0], x[:0], groups=(np.arange(40) > 0) * 1)
+    single = Samples("numeric", 0, x, x[:, 0], x[:0], groups=(np.arange(40) > 0) * 1)
     assert divided(single, 5) is None

@@ -10,7 +10,7 @@ import pytest
 
 from eventvec.learners.fitted import probabilities
 from eventvec.learners.prepared import LINEAR, TREES, Prepared
-from eventvec.learners.single_learners import Job
+from eventvec.learners.single_learners import Samples
 from eventvec.learners.stacking import (
     PULL,
     Stacked,
@@ -27,16 +27,16 @@ CLASSES = {"binary": 2, "multiclass": 3, "numeric": 0}
 A, B = ("x", "a"), ("x", "b")
 
 
-def problem(task: str = "binary", n: int = 300, seed: int = 0, shape: str = "line", **changes: object) -> Job:
+def problem(task: str = "binary", n: int = 300, seed: int = 0, shape: str = "line", **changes: object) -> Samples:
     """Return a job whose label depends on a line, which a linear model finds, or on a product, which trees find."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n + 200, 4))
     signal = (x[:, 0] if shape == "line" else np.sign(x[:, 0] * x[:, 1])) + 0.5 * rng.normal(size=len(x))
     y = {"binary": (signal > 0) * 1, "multiclass": np.digitize(signal, [-0.5, 0.5]), "numeric": signal}[task]
-    return Job(task, CLASSES[task], x[:n], y[:n], x[n:], num_threads=1, **changes)
+    return Samples(task, CLASSES[task], x[:n], y[:n], x[n:], num_threads=1, **changes)
 
 
-def guesses(job: Job, seed: int = 1) -> dict[tuple[str, str], np.ndarray]:
+def guesses(job: Samples, seed: int = 1) -> dict[tuple[str, str], np.ndarray]:
     """Return predictions of two models, of which the first is the better one."""
     rng, n = np.random.default_rng(seed), len(job.y)
     parts = []
@@ -50,7 +50,7 @@ def guesses(job: Job, seed: int = 1) -> dict[tuple[str, str], np.ndarray]:
     return dict(zip((A, B), parts, strict=True))
 
 
-def predicted(together: Stacked, job: Job) -> np.ndarray:
+def predicted(together: Stacked, job: Samples) -> np.ndarray:
     return together.predict({"x": job.test})
 
 
@@ -129,7 +129,9 @@ def test_weights_of_rows_count_as_repeated_rows():
 @pytest.mark.parametrize("seed", range(6))
 def test_numbers_that_nothing_predicts_are_near_their_mean(seed):
     rng = np.random.default_rng(seed)
-    job = Job("numeric", 0, rng.normal(size=(60, 3)), 1e6 + rng.normal(size=60), rng.normal(size=(9, 3)), num_threads=1)
+    job = Samples(
+        "numeric", 0, rng.normal(size=(60, 3)), 1e6 + rng.normal(size=60), rng.normal(size=(9, 3)), num_threads=1
+    )
     nothing = predicted(stacked({"x": job}), job)
     assert nothing.shape == (9,)
     assert np.abs(nothing - job.y.mean()).max() < 1.5
@@ -138,7 +140,7 @@ def test_numbers_that_nothing_predicts_are_near_their_mean(seed):
 def test_several_sets_of_features_share_one_stack():
     job = problem(shape="product")
     noise = np.random.default_rng(1).normal(size=(len(job.x) + len(job.test), 3))
-    other = Job("binary", 2, noise[: len(job.x)], job.y, noise[len(job.x) :], num_threads=1)
+    other = Samples("binary", 2, noise[: len(job.x)], job.y, noise[len(job.x) :], num_threads=1)
     together, alone = (stacked(jobs) for jobs in ({"noise": other, "signal": job}, {"signal": job}))
     assert together.weights["signal", TREES] > 0.5
     both = {"noise": other.test, "signal": job.test}
@@ -147,7 +149,7 @@ def test_several_sets_of_features_share_one_stack():
 
 def test_the_rows_to_predict_change_no_weight():
     job = problem()
-    other = Job("binary", 2, job.x, job.y, job.test[:7] * 100, num_threads=1)
+    other = Samples("binary", 2, job.x, job.y, job.test[:7] * 100, num_threads=1)
     assert stacked({"x": job}).weights == stacked({"x": other}).weights
 
 
@@ -186,7 +188,7 @@ def test_each_part_is_weighed_by_the_others(task):
 def test_few_rows_of_a_class_are_predicted(positives):
     job = problem(n=40)
     y = (np.arange(40) < positives) * 1
-    few = Job("binary", 2, job.x, y, job.test, num_threads=1)
+    few = Samples("binary", 2, job.x, y, job.test, num_threads=1)
     together = stacked({"x": few})
     assert np.isfinite(predicted(together, few)).all()
     assert (list(together.weights) == [("x", LINEAR)]) == (positives == 1)
@@ -196,6 +198,6 @@ def test_few_rows_of_a_class_are_predicted(positives):
 def test_constant_features_and_weights_of_rows_give_finite_predictions(task):
     weights = np.random.default_rng(0).uniform(0.5, 2, 300)
     job = problem(task, weights=weights)
-    flat = Job(task, job.classes, job.x * 0, job.y, job.test * 0, num_threads=1, weights=weights)
+    flat = Samples(task, job.classes, job.x * 0, job.y, job.test * 0, num_threads=1, weights=weights)
     for each in (job, flat):
         assert np.isfinite(predicted(stacked({"x": each}), each)).all()

@@ -11,7 +11,7 @@ import pytest
 
 from eventvec.learners.metrics import Task
 from eventvec.learners.prepared import L1_TREES, TREES, Prepared
-from eventvec.learners.single_learners import Job
+from eventvec.learners.single_learners import Samples
 from eventvec.learners.tree_arrays import MOST_LEAVES, arrays_of, booster_of
 from eventvec.sequences import Array
 
@@ -43,7 +43,7 @@ def trained(task: Task, learner: str = TREES, n: int = N, weighted: bool = False
     score = x[:, 0] + x[:, 1] * x[:, 2] + rng.normal(size=n)
     y = {"numeric": 1e6 * score, "binary": (score > 0).astype(int), "multiclass": np.digitize(score, [-1, 1])}[task]
     weights = rng.uniform(0.1, 1, n) if weighted else None
-    trees = Prepared(Job(task, CLASSES, x, y, np.zeros(0), weights=weights)).train(learner)
+    trees = Prepared(Samples(task, CLASSES, x, y, np.zeros(0), weights=weights)).train(learner)
     return Trained(trees.booster, task, CLASSES)  # type: ignore[attr-defined]
 
 

@@ -19,7 +19,7 @@ from eventvec.learners.folds import Split, apart, cross_validation
 from eventvec.learners.metrics import measure
 from eventvec.learners.parallel import side_by_side
 from eventvec.learners.resampled_scores import replicates
-from eventvec.learners.single_learners import Job, decided, predict
+from eventvec.learners.single_learners import Samples, decided, predict
 from eventvec.learners.stacking import stacked
 from eventvec.learners.task import Target
 from eventvec.sequences import Array
@@ -93,7 +93,7 @@ def other_labels(labels: Target, groups: Array | None, place: int) -> tuple[Targ
 
 def _predicted(labels: Target, model: Trained, x: Array, y: Array, test: Array, groups: Array | None) -> Array:
     """Return `(m,)` predictions of a model that was trained on `(n, d)` vectors."""
-    job = Job(labels.task, len(labels.classes), x, y, test, model.seed, num_threads=1, groups=groups)
+    job = Samples(labels.task, len(labels.classes), x, y, test, model.seed, num_threads=1, groups=groups)
     if model.name == STACKED:
         return decided(labels.task, stacked({"": job}).predict({"": job.test}))
     return predict(job, model.name)

@@ -19,7 +19,7 @@ from eventvec.learners.metrics import measure
 from eventvec.learners.parallel import Progress, side_by_side
 from eventvec.learners.prepared import TREES, Prepared, divided
 from eventvec.learners.resampled_scores import replicates
-from eventvec.learners.single_learners import Job, decided, predict
+from eventvec.learners.single_learners import Samples, decided, predict
 from eventvec.learners.stacking import (
     PRIOR,
     Cell,
@@ -146,9 +146,9 @@ class Cells:
         def of(values: Array | None, rows: Array) -> Array | None:
             return None if values is None else values[rows]
 
-        def job(part: str) -> Job:
+        def job(part: str) -> Samples:
             x, seed = self.sets["handcrafted" if part == AGAIN else part], self.seed + (part == AGAIN)
-            return Job(
+            return Samples(
                 label.task, len(label.classes), x[train], y[train], x[test], seed, num_threads=1,
                 weights=of(self.weights, train), groups=of(self.protocol.groups, train),
             )  # fmt: skip
@@ -176,7 +176,7 @@ class Cells:
             scored.append(Scored(measure(label.task, truth, predicted, counts), again, weights, chosen_by))
         return scored
 
-    def _stacked(self, where: tuple[float, int, int], jobs: Mapping[str, Job]) -> tuple[Stacked, Array | None]:
+    def _stacked(self, where: tuple[float, int, int], jobs: Mapping[str, Samples]) -> tuple[Stacked, Array | None]:
         """Return the models on one or two sets, weighed together; those of a single set are kept for the pairs.
 
         With them come the predictions of all training rows by models of the other parts; None where there are too few
@@ -229,7 +229,7 @@ class Cells:
         return tuple(results)
 
 
-def _inside(job: Job, model: str) -> Array | None:
+def _inside(job: Samples, model: str) -> Array | None:
     """Return the predictions of the training rows, each by a model without its part; None where rows are too few."""
     if (parts := divided(job, INSIDE)) is None:
         return None
@@ -237,7 +237,7 @@ def _inside(job: Job, model: str) -> Array | None:
     return assembled([predict(job.part(np.flatnonzero(parts != i), each), model) for i, each in enumerate(rows)], parts)
 
 
-def _side_by_side(jobs: Sequence[Job]) -> Job:
+def _side_by_side(jobs: Sequence[Samples]) -> Samples:
     """Return the job of predicting from the features of several sets, side by side."""
     if len(jobs) == 1:
         return jobs[0]

@@ -21,7 +21,7 @@ import numpy as np
 
 from eventvec.learners.metrics import measure
 from eventvec.learners.resampled_scores import replicates
-from eventvec.learners.single_learners import Job, decided
+from eventvec.learners.single_learners import Samples, decided
 from eventvec.learners.stacking import Cell, crossed, logits, parts_of
 from eventvec.sequences import Array
 from eventvec.statistics import Estimate
@@ -68,7 +68,7 @@ class HeldOutScores:
         return self.by_entity if self.latest is None else self.latest
 
 
-def latest_rows(job: Job, moments: Array | None) -> tuple[Array, Array] | None:
+def latest_rows(job: Samples, moments: Array | None) -> tuple[Array, Array] | None:
     """Return `(n,)` bool, the latest fifth of the rows, and `(n,)` parts; None where these rows cannot be scored.
 
     That is where there are no times, fewer than `LEAST` rows or `LEAST_OF_CLASS` of a class among them, or too few
@@ -107,7 +107,7 @@ def times_of_panel(moments: Array | None) -> Array | None:
 
 
 def held_out_scores(
-    job: Job,
+    job: Samples,
     parts: Array,
     prior: Mapping[Cell, float],
     predictions: Mapping[Cell, Array],
@@ -175,7 +175,7 @@ def overlap(parts: int) -> float:
     return 1 + parts / (parts - 1)
 
 
-def _score(job: Job, predictions: Array, rows: Array, metric: str | None, factor: float) -> Estimate:
+def _score(job: Samples, predictions: Array, rows: Array, metric: str | None, factor: float) -> Estimate:
     """Return the score of the predictions of some rows, with the variance of resampled entities times a factor."""
     truth, chosen, place = job.y[rows], decided(job.task, predictions), 1 if metric == "mae" else 0
     counts = None if job.weights is None else job.weights[rows]

@@ -13,7 +13,7 @@ import numpy as np
 
 from eventvec.errors import ConfigError, shown
 from eventvec.learners.metrics import Task
-from eventvec.learners.single_learners import Job
+from eventvec.learners.single_learners import Samples
 from eventvec.sequences import Array
 
 FORMATS: Mapping[tuple[str, str], tuple[str, str]] = {
@@ -48,7 +48,7 @@ class Own:
         return shares[:, 1] if self.task == "binary" else shares
 
 
-def fit_own(name: str, estimator: Any, job: Job, rows: Array) -> Own:
+def fit_own(name: str, estimator: Any, job: Samples, rows: Array) -> Own:
     """Return a copy of an estimator that was trained on some rows.
 
     Raises:

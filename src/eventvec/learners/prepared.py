@@ -19,7 +19,7 @@ from eventvec.errors import need
 from eventvec.learners.fitted import Fitted, Linear, Trees, blocks_of, probabilities, standardised
 from eventvec.learners.metrics import Task
 from eventvec.learners.own import fit_own
-from eventvec.learners.single_learners import Job, leaf, objective
+from eventvec.learners.single_learners import Samples, leaf, objective
 from eventvec.sequences import Array
 
 TREES, L1_TREES, LINEAR, GIVEN = "trees", "trees of absolute errors", "linear", "given"
@@ -73,7 +73,7 @@ class Prepared:
         models: The caller's learners by name.
     """
 
-    def __init__(self, job: Job, most: int | None = None, models: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, job: Samples, most: int | None = None, models: Mapping[str, Any] | None = None) -> None:
         self.job, self.most, self.models = job, most, models or {}
 
     @cached_property
@@ -189,7 +189,7 @@ class Prepared:
         return Linear(job.task, space.mean, space.scale, weights, solution[-1] - space.centre @ weights, FARTHEST)
 
 
-def divided(job: Job, count: int, rows: Array | None = None) -> Array | None:
+def divided(job: Samples, count: int, rows: Array | None = None) -> Array | None:
     """Return `(n,)` the part of each row, from 0; entities are not divided, and parts have much the same labels.
 
     Entities are sorted by their mean label, those of equal ones at random, and of each `count` neighbours one goes to
@@ -228,7 +228,7 @@ def divided(job: Job, count: int, rows: Array | None = None) -> Array | None:
     return parts
 
 
-def _solved(job: Job, space: Components, rows: Array, penalty: float, start: Array | None) -> Array:
+def _solved(job: Samples, space: Components, rows: Array, penalty: float, start: Array | None) -> Array:
     """Return `(k + 1, outputs)` the weights of components and the offset of a linear model.
 
     It minimises half the squares of the weights plus `penalty` times the negative log-likelihood, or an eighth of the
@@ -271,7 +271,7 @@ def _flat(task: Task, scores: Array) -> Array:
     return scores if task == "multiclass" else scores[:, 0]
 
 
-def _loss(job: Job, values: Array, solution: Array, rows: Array) -> float:
+def _loss(job: Samples, values: Array, solution: Array, rows: Array) -> float:
     """Return the negative log-likelihood of rows by a linear model, or their squared error."""
     counts = np.ones(len(rows)) if job.weights is None else job.weights[rows]
     return float(counts @ surprise(job.task, _flat(job.task, values @ solution[:-1] + solution[-1]), job.y[rows]))

@@ -42,7 +42,7 @@ MULTICLASS = Boosting(1000, 0.02, 0.75, 12, 50)
 
 
 @dataclass(frozen=True)
-class Job:
+class Samples:
     """The input of a model: one set of features, for the training part of a fold and for the rows to predict.
 
     `x` is `(n, d)` finite features of the training part, `y` its `(n,)` codes from 0, or numbers, `test` `(m, d)`
@@ -62,7 +62,7 @@ class Job:
     weights: Array | None = None
     groups: Array | None = None
 
-    def part(self, train: Array, test: Array) -> Job:
+    def part(self, train: Array, test: Array) -> Samples:
         """Return the job of predicting some training rows from others."""
         weights = None if self.weights is None else self.weights[train]
         return replace(self, x=self.x[train], y=self.y[train], test=self.x[test], weights=weights, groups=None)
@@ -84,7 +84,7 @@ class Job:
         return standardised(self.x, *self.scales)
 
 
-def lightgbm(job: Job) -> Array:
+def lightgbm(job: Samples) -> Array:
     """Return the predictions of boosted trees.
 
     By default, binary and numeric labels use the settings of the churn data of Babaev et al. 2022 (public code), and
@@ -101,7 +101,7 @@ def leaf(n: int) -> int:
     return min(50, max(5, n // 20))
 
 
-def _boosted(job: Job, boosting: Boosting) -> Trees:
+def _boosted(job: Samples, boosting: Boosting) -> Trees:
     package = need("lightgbm", "eval")
     settings = asdict(boosting)
     rounds = settings.pop("rounds")
@@ -122,14 +122,14 @@ def _boosted(job: Job, boosting: Boosting) -> Trees:
     return Trees(package.train(parameters, data, rounds, keep_training_booster=True), job.num_threads)
 
 
-def objective(job: Job) -> dict[str, Any]:
+def objective(job: Samples) -> dict[str, Any]:
     """Return what boosted trees minimise, in the words of LightGBM."""
     if job.task == "multiclass":
         return {"objective": "multiclass", "num_class": job.classes}
     return {"objective": "regression" if job.task == "numeric" else job.task}
 
 
-def fit_linear(job: Job) -> Linear:
+def fit_linear(job: Samples) -> Linear:
     """Return a linear model: a logistic regression with `C = 0.01`, or for numbers a ridge regression.
 
     The penalty of the ridge regression, a power of ten from 0.1 to 100,000, is chosen by leave-one-out validation on
@@ -155,12 +155,12 @@ def of_all(classes: int, present: Array, weights: Array, offset: Array) -> tuple
     return all_weights, all_offsets
 
 
-def linear_model(job: Job) -> Array:
+def linear_model(job: Samples) -> Array:
     """Return the predictions of a linear model on standardised features, see `fit_linear`."""
     return fit_linear(job).predict(job.test)
 
 
-def knn(job: Job) -> Array:
+def knn(job: Samples) -> Array:
     """Return the predictions from the 20 nearest training rows, or from all if there are fewer.
 
     The distance is Euclidean, on standardised features. Rows vote with their weights.
@@ -176,7 +176,7 @@ def knn(job: Job) -> Array:
     return np.asarray(votes / weights.sum(1, keepdims=True))
 
 
-Model = Callable[[Job], Array]
+Model = Callable[[Samples], Array]
 """A function that returns the probabilities of class 1, `(m,)`, or of all of several classes, or `(m,)` numbers."""
 
 MODELS: dict[str, tuple[Model, tuple[Task, ...]]] = {
@@ -198,7 +198,7 @@ def decided(task: Task, predictions: Array) -> Array:
     return np.asarray(predictions.argmax(1) if task == "multiclass" else predictions)
 
 
-def predict(job: Job, name: str) -> Array:
+def predict(job: Samples, name: str) -> Array:
     """Return `(m,)` the predictions of a model with fixed settings: probabilities of class 1, codes, or numbers."""
     return decided(job.task, MODELS[name][0](job))
 

@@ -17,7 +17,7 @@ from eventvec.learners.fitted import Fitted, probabilities
 from eventvec.learners.metrics import Task
 from eventvec.learners.parallel import side_by_side
 from eventvec.learners.prepared import L1_TREES, LINEAR, TREES, Prepared, divided, surprise
-from eventvec.learners.single_learners import Job, why_no_lightgbm
+from eventvec.learners.single_learners import Samples, why_no_lightgbm
 from eventvec.sequences import Array
 
 PRIOR: Mapping[str, float] = {TREES: 1.0, LINEAR: 0.5}
@@ -56,7 +56,7 @@ class Stacked:
         return summed(self.task, predicted, self.weights, self.offset, len(next(iter(features.values()))))
 
 
-def parts_of(job: Job, learned: Array | None = None) -> Array | None:
+def parts_of(job: Samples, learned: Array | None = None) -> Array | None:
     """Return `(n,)` the part of each row, 5 in all, or 3 of many rows; None where there are too few, see `divided`.
 
     Only the labels of rows that are learned from are made much the same in each part. If those of the other rows were
@@ -81,7 +81,7 @@ def learners_of(task: Task) -> list[str]:
     return [LINEAR] if why_no_lightgbm() else [TREES, LINEAR]
 
 
-def stacked(jobs: Mapping[str, Job]) -> Stacked:
+def stacked(jobs: Mapping[str, Samples]) -> Stacked:
     """Return models on several sets of features, weighed and trained on all rows.
 
     Where there are too few rows for parts, see `divided`, the linear model of the first set predicts alone.
@@ -105,7 +105,7 @@ def alone(prepared: Mapping[str, Prepared]) -> Stacked:
 
 def trained(
     prepared: Mapping[str, Prepared],
-    job: Job,
+    job: Samples,
     predictions: Mapping[Cell, Array],
     prior: Mapping[Cell, float],
     models: Mapping[Cell, Fitted] | None = None,
@@ -187,7 +187,12 @@ def _named(cell: Cell, part: int | None = None) -> str:
 
 
 def crossed(
-    job: Job, predictions: Mapping[Cell, Array], prior: Mapping[Cell, float], parts: Array, learned: Array, rows: Array
+    job: Samples,
+    predictions: Mapping[Cell, Array],
+    prior: Mapping[Cell, float],
+    parts: Array,
+    learned: Array,
+    rows: Array,
 ) -> Array:
     """Return the predictions of some rows by all models together, each part with weights from rows of the others.
 
@@ -223,7 +228,7 @@ def summed(
 
 
 def weigh(
-    job: Job, predictions: Mapping[Cell, Array], prior: Mapping[Cell, float]
+    job: Samples, predictions: Mapping[Cell, Array], prior: Mapping[Cell, float]
 ) -> tuple[dict[Cell, float], Array | float]:
     """Return the weights above 0 of the models, and what is added to their sum.
 

@@ -19,7 +19,7 @@ from eventvec.models.head import Head
 from eventvec.options import option_types, refuse_unknown, with_checked_names
 from eventvec.predicting.fine_tuned import Events
 from eventvec.predicting.predictor_answer import explained
-from eventvec.predicting.rows_to_predict import Asked, identifying, rows_to_predict
+from eventvec.predicting.rows_to_predict import PredictionSources, identifying, rows_to_predict
 from eventvec.sequences import Array
 from eventvec.tables.frames import frame_of, library_of
 from eventvec.tables.other_data import check_data
@@ -158,7 +158,7 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Array, Rows]:
         """Return predictions, and the rows that they are of."""
         check_is_fitted(self, "model_")
-        asked = Asked(cutoffs, column, until, static, labels, features or {})
+        asked = PredictionSources(cutoffs, column, until, static, labels, features or {})
         with bar("reading", self.progress):
             rows = rows_to_predict(self.model_, events, asked, self._formats())
         check_data(rows.data, self.model_.info.get("data", {}))

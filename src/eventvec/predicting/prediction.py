@@ -23,7 +23,7 @@ from eventvec.models.head import Head
 from eventvec.models.learned import LEARNED
 from eventvec.options import accepts
 from eventvec.predicting.grids import predictions
-from eventvec.predicting.rows_to_predict import Asked, identifying, rows_to_predict
+from eventvec.predicting.rows_to_predict import PredictionSources, identifying, rows_to_predict
 from eventvec.schema import Categorical, Numeric
 from eventvec.sequences import Array
 from eventvec.tables.other_data import check_data
@@ -141,7 +141,9 @@ def predicted(
         rows = Rows(data)
     else:
         cuts = {name: options.pop(name) for name in ("until", "cutoffs", "cutoff_column") if name in options}
-        rows = rows_to_predict(model, events, Asked(**cuts, static=static, labels=labels, features=features), options)
+        rows = rows_to_predict(
+            model, events, PredictionSources(**cuts, static=static, labels=labels, features=features), options
+        )
     check_data(rows.data, model.info.get("data", {}))
     columns = _network_columns(model, rows.data, progress) if networks else {}
     for name, head in model.heads.items():

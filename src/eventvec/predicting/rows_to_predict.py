@@ -24,7 +24,7 @@ from eventvec.tables.times import Instant
 
 
 @dataclass(frozen=True)
-class Asked:
+class PredictionSources:
     """As of when is predicted, and from which tables beside the events, see `EventClassifier.predict_proba`."""
 
     cutoffs: Tabular | None = None
@@ -35,7 +35,7 @@ class Asked:
     features: Mapping[str, Tabular] | None = None
 
 
-def rows_to_predict(model: Model, events: Any, asked: Asked, reading: Mapping[str, Any]) -> Rows:
+def rows_to_predict(model: Model, events: Any, asked: PredictionSources, reading: Mapping[str, Any]) -> Rows:
     """Return the rows that the heads of a model predict.
 
     Args:
@@ -65,7 +65,7 @@ def identifying(rows: Rows) -> dict[str, pa.Array]:
     return columns
 
 
-def _cuts(model: Model, asked: Asked) -> dict[str, Any]:
+def _cuts(model: Model, asked: PredictionSources) -> dict[str, Any]:
     """Return the options of `read` for a table of cutoffs."""
     if asked.cutoffs is None:
         return {"cutoff_column": asked.cutoff_column}
@@ -87,7 +87,7 @@ def _cuts(model: Model, asked: Asked) -> dict[str, Any]:
     return {"cutoffs": cutoffs, "cutoff_column": column, "inclusive": any(head.inclusive for head in heads) or None}
 
 
-def _labels(model: Model, data: Dataset, asked: Asked) -> dict[str, TimedLabels]:
+def _labels(model: Model, data: Dataset, asked: PredictionSources) -> dict[str, TimedLabels]:
     """Return the labels that are known, of the heads that read earlier ones from a table, by the name of the label."""
     known = dict[str, TimedLabels]()
     for name, head in model.heads.items():

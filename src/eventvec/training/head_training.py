@@ -41,13 +41,13 @@ from eventvec.learners.metrics import METRICS, Task
 from eventvec.learners.own import check_own
 from eventvec.learners.parallel import side_by_side
 from eventvec.learners.prepared import COMPONENTS, GIVEN, L1_TREES, LINEAR, TREES, Prepared
-from eventvec.learners.single_learners import Job
+from eventvec.learners.single_learners import Samples
 from eventvec.learners.stacking import Cell, Stacked, alone, learners_of, out_of_parts, parts_of, trained
 from eventvec.learners.task import Target
 from eventvec.models.head import Head
 from eventvec.models.learned import NETWORK
 from eventvec.sequences import Array
-from eventvec.training.network_lessons import NetworkLesson
+from eventvec.training.network_training import NetworkTraining
 
 HANDCRAFTED, ALL, BOTH = "hand-crafted", "all", "codes and convolutions"
 WITH_RESPONSES = " with all responses"
@@ -73,7 +73,7 @@ Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
+class HeadRows:
     """What a head learns from.
 
     Args:
@@ -90,7 +90,7 @@ class Lesson:
     entities: Array | None
     weights: Array | None
     own: Mapping[str, Block]
-    network: NetworkLesson | None = None
+    network: NetworkTraining | None = None
 
     def part(self, values: Any) -> Any:
         """Return what has a row for each of all rows, for the rows with the label."""
@@ -119,9 +119,9 @@ class Effort:
 
 
 def learn(
-    rows: Rows, blocks: Mapping[str, Block], lessons: Sequence[Lesson], effort: Effort
+    rows: Rows, blocks: Mapping[str, Block], of_heads: Sequence[HeadRows], effort: Effort
 ) -> tuple[dict[str, Block], list[Head]]:
-    """Return the blocks that heads read and that read no label, and a head for each lesson.
+    """Return the blocks that heads read and that read no label, and a head for each of_head.
 
     Blocks are fitted once, to the rows of all labels; where a score looks forward in time, to the rows that are earlier
     than those that are scored. Each model of `SHARES` predicts the rows of each part of the entities from those of the
@@ -131,33 +131,33 @@ def learn(
     Args:
         rows: The rows of all labels.
         blocks: Blocks that are fitted already, and read no label.
-        lessons: What each head learns from.
+        of_heads: What each head learns from.
         effort: What the training may cost.
     """
     data = rows.data
     moments = data.moments if data.schema.clock else None
-    jobs = [_job(lesson, effort.seed) for lesson in lessons]
-    latest = [latest_rows(job, lesson.part(moments)) for job, lesson in zip(jobs, lessons, strict=True)]
+    jobs = [_job(of_head, effort.seed) for of_head in of_heads]
+    latest = [latest_rows(job, of_head.part(moments)) for job, of_head in zip(jobs, of_heads, strict=True)]
     earlier = np.full(len(data), True)
-    for lesson, late in zip(lessons, latest, strict=True):
+    for of_head, late in zip(of_heads, latest, strict=True):
         if late is not None:
-            earlier[np.flatnonzero(late[0]) if lesson.places is None else lesson.places[late[0]]] = False
+            earlier[np.flatnonzero(late[0]) if of_head.places is None else of_head.places[late[0]]] = False
     every, features, skipped = _fitted(rows, blocks, earlier, effort)
     heads = list[Head]()
-    for place, (lesson, job, late) in enumerate(zip(lessons, jobs, latest, strict=True)):
+    for place, (of_head, job, late) in enumerate(zip(of_heads, jobs, latest, strict=True)):
         share = effort
         if effort.deadline is not None:
             now = time.monotonic()
-            share = replace(effort, deadline=now + (effort.deadline - now) / (len(lessons) - place))
-        own = features_of(lesson.own, replace(rows, data=lesson.part(data))) if lesson.own else {}
-        of_label = {name: (lesson.part(values), columns) for name, (values, columns) in features.items()} | own
-        heads.append(_head(lesson, job, late, lesson.part(moments), of_label, skipped, share))
+            share = replace(effort, deadline=now + (effort.deadline - now) / (len(of_heads) - place))
+        own = features_of(of_head.own, replace(rows, data=of_head.part(data))) if of_head.own else {}
+        of_label = {name: (of_head.part(values), columns) for name, (values, columns) in features.items()} | own
+        heads.append(_head(of_head, job, late, of_head.part(moments), of_label, skipped, share))
     used = {name for head in heads for name in head.used}
     return {name: block for name, block in every.items() if name in used}, heads
 
 
 def plan(
-    rows: Rows, blocks: Mapping[str, Block], lessons: Sequence[Lesson], effort: Effort
+    rows: Rows, blocks: Mapping[str, Block], of_heads: Sequence[HeadRows], effort: Effort
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the learners that `learn` would train, a row for each with its set of features, and what they would cost.
 
@@ -174,9 +174,9 @@ def plan(
     every, features, _ = _fitted(tried, blocks, np.full(len(some), True), replace(effort, deadline=None))
     seconds = (time.monotonic() - begun) * n / len(some)
     planned, largest = list[dict[str, Any]](), 0.0
-    for lesson in lessons:
-        job, inside = _job(lesson, effort.seed), np.arange(n) if lesson.places is None else lesson.places
-        own = features_of(lesson.own, tried)
+    for of_head in of_heads:
+        job, inside = _job(of_head, effort.seed), np.arange(n) if of_head.places is None else of_head.places
+        own = features_of(of_head.own, tried)
         sets, prior = learned_sets(list(features | own), job.task, effort.metric, list(effort.models))
         x, _ = matrices(features | own, sets)
         largest = max(largest, 4.0 * len(inside) * max(each.shape[1] for each in x.values()))
@@ -184,7 +184,7 @@ def plan(
         of_some = replace(job, y=job.y[places[known]], weights=None, groups=None)
         if (parts := parts_of(job)) is None or len(of_some.y) < 2 * LEAST_OF_CLASS or len(np.unique(of_some.y)) < 2:
             continue
-        latest = latest_rows(job, lesson.part(rows.data.moments) if rows.data.schema.clock else None)
+        latest = latest_rows(job, of_head.part(rows.data.moments) if rows.data.schema.clock else None)
         costs = {}
         for name, learner in prior:
             if learner not in costs:
@@ -197,25 +197,25 @@ def plan(
             each = _trainings(parts, latest) * costs[learner] * min(size, effort.most_values)
             seconds += each / min(torch.get_num_threads(), len(prior))
             planned.append({
-                "label": lesson.target.name, "learner": learner, "features": name, "blocks": ", ".join(sets[name]),
+                "label": of_head.target.name, "learner": learner, "features": name, "blocks": ", ".join(sets[name]),
                 "columns": width, "trainings": _trainings(parts, latest), "share": prior[name, learner],
             })  # fmt: skip
     facts = {"rows": n, "blocks": {name: block.dim for name, block in every.items()}, "seconds": round(seconds, 1)}
     return planned, {**facts, "memory_gb": round(MEMORY + COPIES * largest / 1e9, 1)}
 
 
-def _job(lesson: Lesson, seed: int) -> Job:
-    """Return the labels of a lesson, without features."""
-    y, none = lesson.target.y, np.empty((0, 0))
-    return Job(
-        lesson.target.task, len(lesson.target.classes), np.empty((len(y), 0), np.float32), y, none, seed, num_threads=1,
-        weights=lesson.weights, groups=lesson.entities,
+def _job(of_head: HeadRows, seed: int) -> Samples:
+    """Return the labels of a of_head, without features."""
+    target, none = of_head.target, np.empty((len(of_head.target.y), 0), np.float32)
+    return Samples(
+        target.task, len(target.classes), none, target.y, none[:0], seed, num_threads=1, weights=of_head.weights,
+        groups=of_head.entities,
     )  # fmt: skip
 
 
 def _head(
-    lesson: Lesson,
-    job: Job,
+    of_head: HeadRows,
+    job: Samples,
     latest: tuple[Array, Array] | None,
     moments: Array | None,
     features: dict[str, Features],
@@ -223,14 +223,14 @@ def _head(
     effort: Effort,
 ) -> Head:
     """Return a head: learners on the features, weighed, trained on all rows, and scored."""
-    target, n = lesson.target, len(lesson.target.y)
-    copied_from = _strongest(lesson, features)
+    target, n = of_head.target, len(of_head.target.y)
+    copied_from = _strongest(of_head, features)
     check_own(effort.models, target.task, (TREES, L1_TREES, LINEAR, GIVEN))
     sets, prior = learned_sets(list(features), target.task, effort.metric, list(effort.models))
     parts = parts_of(job)
     x, columns = matrices(features, sets if parts is not None else dict(list(sets.items())[:1]))
     jobs = {name: replace(job, x=values, test=values[:0]) for name, values in x.items()}
-    is_earlier, own = EARLIER in features, dict(lesson.own)
+    is_earlier, own = EARLIER in features, dict(of_head.own)
     features.clear()
     del x
     if parts is None:
@@ -240,7 +240,7 @@ def _head(
         times = times_of_panel(moments)
         prior, most, left_out = _afforded(jobs, prior, _trainings(parts, latest), effort)
         prepared = {name: Prepared(each, most, effort.models) for name, each in jobs.items()}
-        stack, scores, network = _weighed(lesson, job, prepared, prior, parts, latest, times, effort)
+        stack, scores, network = _weighed(of_head, job, prepared, prior, parts, latest, times, effort)
         notes = [*_of_budget([*skipped, *left_out]), *_of_sample(prepared, stack)]
         if latest is None and times is not None:
             notes.append(NO_SCORE if scores is None else WITHIN_TIMES)
@@ -248,7 +248,7 @@ def _head(
             own[NETWORK], sets[NETWORK] = network, (NETWORK,)
     info = {
         "rows": n,
-        "entities": n if lesson.entities is None else len(np.unique(lesson.entities)),
+        "entities": n if of_head.entities is None else len(np.unique(of_head.entities)),
         "metric": effort.metric, "scores": scores, "gains": gains(stack, columns),
         "doubt": doubt([_too_high(scores, target, effort.metric), copied_from], is_earlier),
     }  # fmt: skip
@@ -256,14 +256,14 @@ def _head(
     return replace(head, blocks={name: own[name] for name in head.used if name in own})
 
 
-def _strongest(lesson: Lesson, blocks: Mapping[str, Features]) -> str:
+def _strongest(of_head: HeadRows, blocks: Mapping[str, Features]) -> str:
     """Return which single feature predicts the label nearly without error; empty if none does."""
     named = {
         name: (values, [f"{shown(each) if each else 'one'} ({name})" for each in columns])
         for name, (values, columns) in blocks.items()
     }
-    labelled = replace(lesson.target, rows=np.arange(len(lesson.target.y)))
-    return strongest(labelled, lesson.entities, named)
+    labelled = replace(of_head.target, rows=np.arange(len(of_head.target.y)))
+    return strongest(labelled, of_head.entities, named)
 
 
 def _too_high(scores: HeldOutScores | None, target: Target, metric: str | None) -> str:
@@ -342,8 +342,8 @@ def _trainings(parts: Array, latest: tuple[Array, Array] | None) -> int:
 
 
 def _weighed(
-    lesson: Lesson,
-    job: Job,
+    of_head: HeadRows,
+    job: Samples,
     prepared: Mapping[str, Prepared],
     prior: Mapping[Cell, float],
     parts: Array,
@@ -366,7 +366,7 @@ def _weighed(
         late, of_earlier = latest
         before = len(prior) * (int(parts.max()) + 1)
         forward = out_of_parts(prepared, list(prior), of_earlier, ~late, workers, told(before))
-    models, network, prior = {}, lesson.network, dict(prior)
+    models, network, prior = {}, of_head.network, dict(prior)
     if network is not None:
         cell, seconds = (NETWORK, GIVEN), None
         if effort.deadline is not None:
@@ -383,7 +383,7 @@ def _weighed(
 
 
 def _afforded(
-    jobs: Mapping[str, Job], prior: Mapping[Cell, float], trainings: int, effort: Effort
+    jobs: Mapping[str, Samples], prior: Mapping[Cell, float], trainings: int, effort: Effort
 ) -> tuple[dict[Cell, float], int, list[str]]:
     """Return the models that a budget allows, how many values trees may read, and the names of the other models.
 

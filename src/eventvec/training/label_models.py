@@ -18,7 +18,7 @@ from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular
 from eventvec.training.head_options import HeadOptions
 from eventvec.training.head_training import Effort, Progress, learn, plan
-from eventvec.training.labelled_rows import Learned, Learning, of_array, of_table
+from eventvec.training.labelled_rows import LabelledRows, LabelSources, of_array, of_table
 
 
 def learn_labels(
@@ -50,10 +50,10 @@ def learn_labels(
     """
     deadline = None if options.time_budget is None else time.monotonic() + options.time_budget
     learned = _learned(events, read, labels, names, times, options, numeric, static, base)
-    of_classes = next((each.target.name for each in learned.lessons if each.target.task != "numeric"), None)
+    of_classes = next((each.target.name for each in learned.of_heads if each.target.task != "numeric"), None)
     if options.metric is not None and of_classes is not None:
         raise ConfigError(f"metric (--metric) is for numbers, and {shown(of_classes)} has classes; leave it out")
-    blocks, heads = learn(learned.rows, learned.blocks, learned.lessons, _effort(options, deadline, progress))
+    blocks, heads = learn(learned.rows, learned.blocks, learned.of_heads, _effort(options, deadline, progress))
     return _with_heads(learned, blocks, heads, times, options.seed, base)
 
 
@@ -66,10 +66,10 @@ def plan_labels(
     *,
     static: Tabular | None = None,
     base: Model | None = None,
-) -> tuple[Learned, list[dict[str, Any]], dict[str, Any]]:
+) -> tuple[LabelledRows, list[dict[str, Any]], dict[str, Any]]:
     """Return what would be learned from, and what `head_training.plan` returns; the arguments are `learn_labels`'s."""
     learned = _learned(None, read, labels, names, times, options, None, static, base)
-    return learned, *plan(learned.rows, learned.blocks, learned.lessons, _effort(options, None, None))
+    return learned, *plan(learned.rows, learned.blocks, learned.of_heads, _effort(options, None, None))
 
 
 def _learned(
@@ -82,11 +82,11 @@ def _learned(
     numeric: bool | None,
     static: Tabular | None,
     base: Model | None,
-) -> Learned:
+) -> LabelledRows:
     """Return what heads learn from; refuse labels for which the base has a head."""
     if base is not None and (known := next((name for name in names if name in base.heads), None)):
         raise ConfigError(f"the model {base.id} has a head for {shown(known)} already")
-    asked = Learning(
+    asked = LabelSources(
         names, numeric, times, static, options.weight, options.earlier_labels, options.features, base, options.network
     )
     if events is not None and not names:
@@ -100,7 +100,12 @@ def _effort(options: HeadOptions, deadline: float | None, progress: Progress | N
 
 
 def _with_heads(
-    learned: Learned, blocks: Mapping[str, Block], heads: list[Head], times: LabelTime, seed: int, base: Model | None
+    learned: LabelledRows,
+    blocks: Mapping[str, Block],
+    heads: list[Head],
+    times: LabelTime,
+    seed: int,
+    base: Model | None,
 ) -> Model:
     """Return a new model that has heads, those of another included."""
     data = learned.rows.data

@@ -30,12 +30,12 @@ from eventvec.tables.label_times import fitted_later, hides_later, labelled_hist
 from eventvec.tables.read_options import DECLINED, LabelTime
 from eventvec.tables.sources import Tabular, columns_of, kept
 from eventvec.tables.times import Duration, duration
-from eventvec.training.head_training import Lesson
-from eventvec.training.network_lessons import NetworkLesson
+from eventvec.training.head_training import HeadRows
+from eventvec.training.network_training import NetworkTraining
 
 
 @dataclass(frozen=True)
-class Learning:
+class LabelSources:
     """What is learned, and from what beside the events.
 
     Args:
@@ -63,20 +63,20 @@ class Learning:
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class LabelledRows:
     """What heads learn from.
 
     Args:
         rows: The rows of all labels.
         blocks: The blocks that are known before the training, and read no label.
-        lessons: What each head learns from.
+        of_heads: What each head learns from.
         label_time: The column with the times of the labels; None if they have none.
         notes: Sentences about what was counted, and which events are read.
     """
 
     rows: Rows
     blocks: Mapping[str, Block]
-    lessons: tuple[Lesson, ...]
+    of_heads: tuple[HeadRows, ...]
     label_time: str | None
     notes: tuple[str, ...]
 
@@ -100,7 +100,9 @@ def read_for_labels(events: Any, options: Mapping[str, Any], base: Model | None,
     return read(events, **options, **cuts)
 
 
-def of_table(events: Dataset | None, reader: Callable[..., Dataset], labels: Tabular, asked: Learning) -> Learned:
+def of_table(
+    events: Dataset | None, reader: Callable[..., Dataset], labels: Tabular, asked: LabelSources
+) -> LabelledRows:
     """Return what heads learn from a table of labels.
 
     Args:
@@ -144,7 +146,7 @@ def of_table(events: Dataset | None, reader: Callable[..., Dataset], labels: Tab
     return _learned(replace(examples, notes=notes), values, asked, own)
 
 
-def of_array(data: Dataset, labels: Any, asked: Learning) -> Learned:
+def of_array(data: Dataset, labels: Any, asked: LabelSources) -> LabelledRows:
     """Return what a head learns from one label for each row of the data."""
     y = column(labels, "labels", len(data))
     weights = None if asked.weight is None else column(asked.weight, "weight", len(data))
@@ -160,7 +162,7 @@ def of_array(data: Dataset, labels: Any, asked: Learning) -> Learned:
     return _learned(examples, {name: y[target.rows]}, asked, {})
 
 
-def _with_static(data: Dataset, asked: Learning) -> Dataset:
+def _with_static(data: Dataset, asked: LabelSources) -> Dataset:
     """Return the data with the static columns of the caller's table; refuse a label among them."""
     if asked.static is not None:
         data = attach(data, with_key(asked.static))
@@ -171,7 +173,7 @@ def _with_static(data: Dataset, asked: Learning) -> Dataset:
     return data
 
 
-def _target(examples: Examples[Dataset], name: str, values: Array, asked: Learning) -> Target:
+def _target(examples: Examples[Dataset], name: str, values: Array, asked: LabelSources) -> Target:
     """Return a label with its task, classes for all but numbers unless it is inferred."""
     one = replace(examples, name=name, labels=values)
     target = one.target("numeric" if asked.numeric else None)
@@ -179,27 +181,27 @@ def _target(examples: Examples[Dataset], name: str, values: Array, asked: Learni
 
 
 def _learned(
-    examples: Examples[Dataset], values: Mapping[str, Array], asked: Learning, own: Mapping[str, Block]
-) -> Learned:
+    examples: Examples[Dataset], values: Mapping[str, Array], asked: LabelSources, own: Mapping[str, Block]
+) -> LabelledRows:
     """Return what heads learn from examples, each from those that have its label."""
     weights = None if examples.weights is None else positive(examples.weights)
     data, timed = replace(examples.rows, notes=examples.notes), examples.timed
     time = None if timed is None else timed.time
     known = {} if timed is None or timed.moments is None else dict.fromkeys(values, timed)
     rows = Rows(data, known, {name: with_key(table) for name, table in asked.features.items()}, None)
-    lessons = list[Lesson]()
+    of_heads = list[HeadRows]()
     for name, each in values.items():
         target = _target(examples, name, each, asked)
         places = None if len(target.y) == len(examples) else target.rows
         of_label = examples if places is None else examples[places]
         _refuse_learned(asked.base, of_label.rows, target)
         counts = None if weights is None else weights[target.rows]
-        network = NetworkLesson(of_label.rows, target, counts, asked.base) if asked.network else None
+        network = NetworkTraining(of_label.rows, target, counts, asked.base) if asked.network else None
         block = own.get(name) or _from_table(rows, target, asked, time)
         blocks = {} if block is None else {EARLIER: block}
-        lessons.append(Lesson(places, target, of_label.entities, counts, blocks, network))
+        of_heads.append(HeadRows(places, target, of_label.entities, counts, blocks, network))
     blocks = _blocks(rows, asked, time)
-    return Learned(rows, blocks, tuple(lessons), time, (*examples.notes, *_without_times(rows, time)))
+    return LabelledRows(rows, blocks, tuple(of_heads), time, (*examples.notes, *_without_times(rows, time)))
 
 
 def _without_times(rows: Rows, time: str | None) -> Iterator[str]:
@@ -227,7 +229,7 @@ def _refuse_learned(base: Model | None, data: Dataset, target: Target) -> None:
         )
 
 
-def _blocks(rows: Rows, asked: Learning, time: str | None) -> dict[str, Block]:
+def _blocks(rows: Rows, asked: LabelSources, time: str | None) -> dict[str, Block]:
     """Return the blocks that depend on more than the events and read no label, and those of the base."""
     blocks: dict[str, Block] = {}
     static = of_static(rows.data.schema, list(rows.data.sequences.static))
@@ -245,7 +247,7 @@ def _blocks(rows: Rows, asked: Learning, time: str | None) -> dict[str, Block]:
     return blocks
 
 
-def _from_table(rows: Rows, target: Target, asked: Learning, time: str | None) -> Block | None:
+def _from_table(rows: Rows, target: Target, asked: LabelSources, time: str | None) -> Block | None:
     """Return the block of a label's earlier values in its table, if it is read."""
     if asked.earlier_labels in (None, DECLINED):
         return None

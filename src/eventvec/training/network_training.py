@@ -27,7 +27,7 @@ LABEL, WEIGHT = "label", "weight"
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkLesson:
+class NetworkTraining:
     """What a network learns from: the method `supervised` on the events alone.
 
     Args:

@@ -16,7 +16,7 @@ from eventvec.blocks import untrained
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.learners import stacking
 from eventvec.models import load
-from eventvec.training.network_lessons import Network, NetworkLesson
+from eventvec.training.network_training import Network, NetworkTraining
 from eventvec.training.setup import set_up
 
 N, EVENTS, START = 120, 12, datetime(2024, 1, 1)
@@ -48,7 +48,7 @@ def epochs_in_place_of_seconds(monkeypatch: pytest.MonkeyPatch, epochs: int) -> 
         chosen = {"seed": tables["fit"]["seed"], "epochs": epochs, "lr": 0.03, "batch_size": 32}
         return set_up(data, {**tables, "fit": chosen}, parent)
 
-    monkeypatch.setattr("eventvec.training.network_lessons.set_up", short)
+    monkeypatch.setattr("eventvec.training.network_training.set_up", short)
 
 
 def events() -> pl.DataFrame:
@@ -124,21 +124,21 @@ def test_the_predictions_of_a_fold_know_nothing_of_its_labels(monkeypatch: pytes
     target = ev.learners.task.target(y)
     parts, learned = (np.arange(N) >= 60).astype(int), np.arange(N) % 10 > 0
     seen = list[Any]()
-    trained = NetworkLesson.trained
+    trained = NetworkTraining.trained
 
-    def watched(self: NetworkLesson, rows: Any, seed: int, seconds: float) -> Network:
+    def watched(self: NetworkTraining, rows: Any, seed: int, seconds: float) -> Network:
         network = trained(self, rows, seed, seconds)
         seen.append((rows, network))
         return network
 
-    monkeypatch.setattr(NetworkLesson, "trained", watched)
-    lesson = NetworkLesson(data, target, None, None)
-    predicted = lesson.out_of_parts(parts, learned, 0, 30.0)
+    monkeypatch.setattr(NetworkTraining, "trained", watched)
+    training = NetworkTraining(data, target, None, None)
+    predicted = training.out_of_parts(parts, learned, 0, 30.0)
     folds = [np.flatnonzero(learned & (parts != part)) for part in (0, 1)]
     assert [rows.tolist() for rows, _ in seen] == [rows.tolist() for rows in folds]
     each = [network.predictions(data[parts == part].sequences) for part, (_, network) in enumerate(seen)]
     np.testing.assert_array_equal(predicted, np.concatenate(each))
-    labelled = lesson._labelled(folds[0])
+    labelled = training._labelled(folds[0])
     assert (labelled.sequences.static["label"] - 2).tolist() == y[folds[0]].tolist()
     assert labelled.keys.to_pylist() == folds[0].tolist()
     assert [network.model.info["entities"] for _, network in seen] == [len(rows) for rows in folds]
@@ -172,8 +172,8 @@ def test_a_network_without_weight_is_dropped_and_not_trained_again(monkeypatch: 
         return weigh(job, {cell: each for cell, each in predictions.items() if cell[0] != "network"}, prior)
 
     monkeypatch.setattr(stacking, "weigh", others)
-    monkeypatch.setattr(NetworkLesson, "out_of_parts", lambda self, parts, *_: np.full(len(parts), 0.5))
-    monkeypatch.setattr(NetworkLesson, "trained", lambda *_: trained.append(None))
+    monkeypatch.setattr(NetworkTraining, "out_of_parts", lambda self, parts, *_: np.full(len(parts), 0.5))
+    monkeypatch.setattr(NetworkTraining, "trained", lambda *_: trained.append(None))
     learned = model().fit(events(), labels(), "churn", label_time="known")
     assert "network" not in head(learned).used
     assert not trained
