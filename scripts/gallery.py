@@ -24,7 +24,7 @@ import eventvec as ev
 COMMANDS = {
     "run": "fit --events flights.parquet --key tailnum --time time --holdout 0.3 --epochs 5 --out run",
     "z.parquet": "embed run flights.parquet -o z.parquet",
-    "report.html": "report run --events flights.parquet --labels planes.parquet --label built_2002 "
+    "report.html": "report run flights.parquet planes.parquet --label built_2002 "
     "--models logistic_regression --fractions 1,0.1 -o report.html",
     "drift.html": "drift march.parquet july.parquet --model run -o drift.html",
     "evaluation.html": "evaluate z.parquet planes.parquet --label built_2002 --events flights.parquet "

@@ -43,7 +43,7 @@ COMMANDS = {
     "--models logistic_regression",
     "compare": "compare events.parquet labels.parquet --label likes --no-label-time --run MODEL --run other "
     "--models logistic_regression",
-    "report": "report MODEL --events events.parquet -o out.html",
+    "report": "report MODEL events.parquet -o out.html",
     "card": "card MODEL",
     "drift": "drift events.parquet events.parquet --model MODEL",
     "audit": "audit MODEL events.parquet",

@@ -53,7 +53,7 @@ COMMANDS = {
     "influence": ["influence", "run", "events.parquet", *LABELLED, "--model", "knn"],
     "evaluate": ["evaluate", "z.parquet", *LABELLED, "--models", "knn", "--full"],
     "drift": ["drift", "events.parquet", "events.parquet", *READING, "--full", "-o", "drift.html"],
-    "report": ["report", "run", "--events", "events.parquet", "--labels", *LABELLED, "--models", "knn", "--drivers",
+    "report": ["report", "run", "events.parquet", *LABELLED, "--models", "knn", "--drivers",
                "-o", "report.html"],
     "an error": ["influence", "run", f"absent{OBEYED}.parquet"],
     "wrong usage": ["embed", "run", "events.parquet", "-o", f"{OBEYED}.csv"],

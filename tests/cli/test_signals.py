@@ -37,7 +37,7 @@ CALLS = {
     "export": ("run", "-o", "out.onnx"),
     "fit": (*kills.CALLS["fit"], "--epochs", "2"),
     "influence": ("run", "events.parquet", "labels.parquet", *LABEL),
-    "report": ("run", "--events", "events.parquet", "-o", "out"),
+    "report": ("run", "events.parquet", "-o", "out"),
     "search": ("z.parquet", "--key", workplace.KEYS[3], "-o", "out"),
 }  # fmt: skip
 """The arguments of each command, whose output, if it has one, is `out`."""

@@ -48,7 +48,7 @@ CALLS = {
     "labels": ("events.parquet", *ROLES, "--every", "1d", "--horizon", "2d", "-o", "out"),
     "search": ("z.parquet", "--key", "secret-0003", "-o", "out"),
     "export": ("run", "-o", "out"),
-    "report": ("run", "--events", "events.parquet", "-o", "out"),
+    "report": ("run", "events.parquet", "-o", "out"),
     "compare": ("events.parquet", "labels.parquet", *ROLES, "--label", "label", "--methods", "ocp,rtd", "--models",
                 "knn", "--folds", "2", "--epochs", "2", "--out", "out", "--resume"),
     "tune": ("events.parquet", "labels.parquet", *ROLES, "--label", "label", "--method", "ocp", "--setting",

@@ -170,7 +170,7 @@ def without_ids(page: str) -> str:
 
 def test_the_command_writes_the_page_of_the_call(files: Path) -> None:
     output = files / "new" / "page.html"
-    inputs = ("--events", files / "events.parquet", "--labels", files / "people.parquet", "--label", "likes")
+    inputs = (files / "events.parquet", files / "people.parquet", "--label", "likes")
     printed = answer("report", files / "run", *inputs, "--models", "knn", "-o", output, "--device", "cpu")
     page = ev.report(
         ev.load(files / "run"), files / "events.parquet", labels=files / "people.parquet", label="likes", models=["knn"]
@@ -202,18 +202,17 @@ def test_the_commands_refuse_in_one_sentence(files: Path, tmp_path: Path) -> Non
     page = tmp_path / "page.html"
     for arguments, code, sentence in (
         (("report", tmp_path / "gone", "-o", page), 1, "gone"),
-        (("report", run, "--events", tmp_path / "gone.parquet", "-o", page), 1, "gone.parquet"),
+        (("report", run, tmp_path / "gone.parquet", "-o", page), 1, "gone.parquet"),
         (("report", run, "--embeddings", tmp_path / "gone.parquet", "-o", page), 1, "does not exist"),
         (("report", run, "-o", tmp_path / "mine.html"), 2, "was not written by eventvec"),
         (("report", run, "-o", run / "page.html"), 2, "lies in the folder"),
-        (("report", run, "--labels", labels, "-o", page), 2, "labels need the embeddings"),
-        (("report", run, "--events", events, "--label", "likes", "-o", page), 2, "give labels= (--labels)"),
+        (("report", run, events, "--label", "likes", "-o", page), 2, "give labels= (LABELS)"),
         (
-            ("report", run, "--events", events, "--labels", labels, "--label", "lkes", "-o", page),
+            ("report", run, events, labels, "--label", "lkes", "-o", page),
             1,
             "did you mean 'likes'",
         ),
-        (("report", run, "--events", events, "--folds", 3, "-o", page), 2, "for the evaluation of a label"),
+        (("report", run, events, "--folds", 3, "-o", page), 2, "for the evaluation of a label"),
         (("evaluate", files / "z.parquet", labels, "--label", "likes", "-o", labels), 2, "is an input"),
     ):
         result = invoke(*arguments)

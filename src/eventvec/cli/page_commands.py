@@ -162,13 +162,15 @@ def report(
     run: RunFolder,
     output: Annotated[Path, typer.Option("--out", "-o", help="HTML page to write.")],
     events: Annotated[
-        str | None, typer.Option(callback=event_tables, help="Events, for what the data are and for histories.")
+        str | None,
+        typer.Argument(metavar="[EVENTS]", callback=event_tables, help="For what the data are and for histories."),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Argument(metavar="[LABELS]", callback=not_empty, help="Table with the key; its columns colour the map."),
     ] = None,
     embeddings: Annotated[
         Path | None, typer.Option(help="Embeddings that `embed` wrote; made from the events if not given.")
-    ] = None,
-    labels: Annotated[
-        str | None, typer.Option(callback=not_empty, help="Table with the key; its columns colour the map.")
     ] = None,
     label: Annotated[list[str] | None, typer.Option(help="Column of LABELS to evaluate; may be repeated.")] = None,
     title: Annotated[str | None, typer.Option(callback=not_empty, help="The title of the page.")] = None,
@@ -186,7 +188,7 @@ def report(
 ) -> None:
     """Write a page about a run: its training, and with events and labels the data, results, a map and neighbours.
 
-    Example: `eventvec report run --events events.parquet --labels labels.parquet --label churn -o page.html`
+    Example: `eventvec report model events.parquet labels.parquet --label churn -o page.html`
     """
     tables.check_output(output, [run, events, embeddings, labels], overwrite=overwrite)
     trained = on_device(run, device)
@@ -194,7 +196,7 @@ def report(
     driving = None
     if drivers:
         if data is None or labels is None or not label:
-            raise ConfigError("--drivers needs the events and a label: --events, --labels and --label")
+            raise ConfigError("--drivers needs the events and a label: EVENTS, LABELS and --label")
         with bar("leaving out") as tick:
             time = those_of(options, LabelTime)
             driving = attribution.influence(trained, data, labels, label[0], progress=tick, **time)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from eventvec.cli import terminal
 from eventvec.errors import ConfigError
 from eventvec.options import option_types, those_of
 from eventvec.tables.read_options import GROUPS, LabelTime, StaticColumns, TableFormat
+from eventvec.torchrun import launched
 from eventvec.training.head_options import HeadOptions
 from eventvec.training.progress_bars import bar
 
@@ -58,6 +60,10 @@ def fit_labels(
             f"--{unused[0].replace('_', '-')} is of networks, and --labels trains none; to train one on labels: "
             "--static TABLE --method supervised --set method.label=COLUMN"
         )
+    if launched() and heads.network:
+        raise ConfigError("torchrun trains one network in several processes, and --network several; run fit without it")
+    if launched() and int(os.environ.get("RANK", "0")):
+        return  # blocks and heads are fitted by the first process
     if events is None:
         raise ConfigError("name the events to learn from: --events FILE --key COLUMN --time COLUMN")
     if out is None and not dry_run:

@@ -36,7 +36,7 @@ LINES = 5
 """The largest number of lines of a decision."""
 FOLDER = Path(__file__).parent
 NO_LABELS = (
-    "Nothing here says what the vectors are worth, because no label was evaluated: give labels (labels=, --labels and "
+    "Nothing here says what the vectors are worth, because no label was evaluated: give labels (labels=, LABELS and "
     "--label)."
 )
 PRIVACY = (
@@ -212,9 +212,9 @@ def _check(
     if data is not None and not isinstance(data, Dataset) and model is None and embeddings is None:
         raise ConfigError("a table of events needs the model or the embeddings, by whose schema it is read")
     if labels is not None and embeddings is None and (model is None or data is None):
-        raise ConfigError("labels need the embeddings that they belong to: give events (--events) or embeddings")
+        raise ConfigError("labels need the embeddings that they belong to: give events or embeddings")
     if names and labels is None:
-        raise ConfigError("a label needs the table that has it; give labels= (--labels)")
+        raise ConfigError("a label needs the table that has it; give labels= (LABELS)")
     if unused := [name for name in options if not names and name not in JOINED]:
         raise ConfigError(f"{unused[0]} is for the evaluation of a label; name one: label= (--label)")
     need_packages()
