@@ -360,7 +360,7 @@ def test_inputs_and_outputs_that_do_not_fit_are_refused(place: Path, tmp_path: P
     for output, message in (
         (tmp_path, "is not empty and holds no shards"),
         (tmp_path / "mine.txt", "is a file"),
-        (place / "run" / "z", "lies in the run folder"),
+        (place / "run" / "z", "lies in the model folder"),
         (place, "is or holds an input"),
     ):
         with pytest.raises(ev.ConfigError, match=message):
