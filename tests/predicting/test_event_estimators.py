@@ -252,7 +252,7 @@ def test_a_damaged_or_foreign_folder_is_refused_in_one_sentence(fitted: ev.Event
     first, *others = head["models"]
     of_model: list[tuple[dict[str, Any], str]] = [
         ({"format": 9}, "has format 9; this eventvec reads 2: upgrade eventvec"),
-        ({"files": {}}, "files lack"),
+        ({"files": {}}, "is not the file that was written"),
         ({"heads": []}, "has an unknown tensor"),
         ({"heads": [head, head]}, "two heads predict one label"),
     ]
