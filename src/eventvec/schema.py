@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import itertools
-import json
 import math
 from collections import Counter
 from collections.abc import Collection
@@ -230,19 +228,6 @@ class Schema:
     def nested(self) -> tuple[Categorical | Text, ...]:
         """The columns that have several values per event: those of lists, then those of texts, which hold bytes."""
         return (*self.bags, *self.texts)
-
-    @property
-    def vocabulary(self) -> str:
-        """A digest of the values of all columns of codes, in order, on which the codes of events depend.
-
-        Example:
-            >>> first, second = (Categorical("shop", values) for values in (("tea", "oil"), ("oil", "tea")))
-            >>> one, other = (Schema("card", "day", "integer", categorical=(column,)) for column in (first, second))
-            >>> len(one.vocabulary), one.vocabulary == other.vocabulary
-            (16, False)
-        """
-        columns = [[column.name, column.buckets, *column.values] for column in (*self.categorical, *self.bags)]
-        return hashlib.sha256(json.dumps(columns).encode()).hexdigest()[:16]
 
     def difference(self, other: Schema) -> str | None:
         """Return the first part by which events are coded in another way than by another schema; None if there is none.

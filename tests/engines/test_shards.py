@@ -267,17 +267,17 @@ def test_a_vocabulary_in_another_order_is_refused(place: Path, written: Path, tm
     exchanged(written, replace(z, schema=replace(z.schema, categorical=(replace(shop, values=shop.values[::-1]),))))
     with pytest.raises(ev.CheckpointError, match=r"is of another schema than shard-00000.parquet; remove it"):
         ev.read_embeddings(written)
-    job = job_of(place, vocabulary="0123")
+    job = job_of(place, blocks="0123")
     error = score(job, 0, partial(list, [events().to_arrow()])).error
     assert error is not None
-    assert "has other vocabularies in schema.json than when the job began; restore that file" in error
+    assert "has other blocks, or another schema, than when the job began; restore the folder" in error
     changed = Path(shutil.copytree(place / "run", tmp_path / "run"))
     schema = json.loads((changed / "schema.json").read_text())
     schema["categorical"][0]["values"].reverse()
     (changed / "schema.json").write_text(json.dumps(schema))
     sign(changed)
     changed_manifest(written, lambda manifest: manifest["job"].update(run=str(changed)))
-    with pytest.raises(ev.ConfigError, match="holds shards of another job; the two differ in vocabulary"):
+    with pytest.raises(ev.ConfigError, match="holds shards of another job; the two differ in blocks"):
         ev.embed_shards(changed, place / "events", written, shards=SHARDS, workers=1)
 
 

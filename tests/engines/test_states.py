@@ -85,7 +85,7 @@ def test_states_of_another_number_or_run_are_refused(place: Path, state: Path, t
         ev.update_shards(place / "run", place / "second", state, tmp_path / "z", shards=4)
     held = json.loads((state / "shards.json").read_text())
     (state / "shards.json").write_text(json.dumps({**held, "run": "3f2a"}))
-    with pytest.raises(ev.ConfigError, match=r"must hold states of run .*, got those of run 3f2a"):
+    with pytest.raises(ev.ConfigError, match=r"must hold states of blocks .*, got those of 3f2a"):
         ev.update_shards(place / "run", place / "second", state, tmp_path / "z")
     (state / "shards.json").unlink()
     with pytest.raises(ev.CheckpointError, match="is no folder of state stores"):

@@ -104,7 +104,7 @@ def test_every_version_of_a_deleted_entity_is_deleted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("run", "kind", "message"),
     [
-        ("9c1d", "state", "must hold states of run 9c1d, got those of run 3f2a.*whole history"),
+        ("9c1d", "state", "must hold states of blocks 9c1d, got those of 3f2a.*whole history"),
         ("3f2a", "latest 5 events", "must hold the latest 5 events of each entity, got the state; give --state a new"),
     ],
 )

@@ -79,13 +79,13 @@ class Job:
         wide: Whether a file has a column for each dimension.
         tables: The sizes and the times of the last change of the files of cutoffs or histories, by path.
         origin: The `[data]` table that the embeddings record.
-        vocabulary: The digest of the vocabularies of the run's schema.
         stores: The id of the folder of state stores, for `update`.
     """
 
     command: Literal["embed", "update"]
     run: str
     run_id: str
+    blocks: str
     files: tuple[EventFile, ...]
     columns: tuple[str, ...]
     shards: int
@@ -98,7 +98,6 @@ class Job:
     tables: Mapping[str, tuple[tuple[int, int], ...]]
     origin: Mapping[str, Any]
     versions: Mapping[str, str]
-    vocabulary: str
     stores: str | None = None
 
     @property

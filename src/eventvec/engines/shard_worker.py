@@ -81,7 +81,7 @@ def _scored(job: Job, shard: int, tables_: Callable[[], Sequence[pa.Table]]) -> 
     seconds: dict[str, float] = {}
     with _timed(seconds, "load"):
         loads = _loaded.cache_info().misses
-        run = _loaded(job.run, job.run_id, job.vocabulary, job.device, tuple(sorted(job.versions.items())))
+        run = _loaded(job.run, job.run_id, job.blocks, job.device, tuple(sorted(job.versions.items())))
         loads = _loaded.cache_info().misses - loads
     if not loads:
         seconds["load"] = 0.0
@@ -110,7 +110,7 @@ def _scored(job: Job, shard: int, tables_: Callable[[], Sequence[pa.Table]]) -> 
 
 
 @functools.lru_cache(maxsize=1)
-def _loaded(path: str, run_id: str, vocabulary: str, device: str, versions: tuple[tuple[str, str], ...]) -> Model:
+def _loaded(path: str, run_id: str, blocks: str, device: str, versions: tuple[tuple[str, str], ...]) -> Model:
     """Return the run, which a process loads once."""
     mine = models.versions()
     for name, wanted in versions:
@@ -124,10 +124,10 @@ def _loaded(path: str, run_id: str, vocabulary: str, device: str, versions: tupl
         raise CheckpointError(
             f"{path} on {socket.gethostname()} must hold run {run_id}, got run {run.id}; give all workers one folder"
         )
-    if run.schema.vocabulary != vocabulary:
+    if run.states_of != blocks:
         raise CheckpointError(
-            f"{path} on {socket.gethostname()} has other vocabularies in schema.json than when the job began; restore "
-            "that file from a backup"
+            f"{path} on {socket.gethostname()} has other blocks, or another schema, than when the job began; restore "
+            "the folder from a backup"
         )
     return run.to(choose_device(device))
 

@@ -261,6 +261,7 @@ def _job(
         command="embed" if state is None else "update",
         run=str(Path(model).absolute()),
         run_id=trained.id,
+        blocks=trained.states_of,
         files=files,
         columns=tuple(opened.columns),
         shards=shards,
@@ -273,7 +274,6 @@ def _job(
         tables={path: tuple(stamp_of(file)[1:] for file in files_of(path)) for path in paths.values()},
         origin=options.describe(events),
         versions=models.versions(),
-        vocabulary=trained.schema.vocabulary,
         stores=None if state is None else create_stores(state, trained.states_of, shards),
     )
 

@@ -75,7 +75,7 @@ def _described(folder: Path, run_id: str, shards: int | None) -> StateFolder | N
         raise CheckpointError(f"{file} is damaged: {misfit(error)}; restore it from a backup") from error
     if held.run != run_id:
         raise ConfigError(
-            f"{folder} must hold states of run {run_id}, got those of run {held.run}; give --state a new name"
+            f"{folder} must hold states of blocks {run_id}, got those of {held.run}; give --state a new name"
         )
     if shards not in (None, held.shards):
         raise ConfigError(f"{folder} has {held.shards} shards, got shards={shards}; leave shards (--shards) out")

@@ -112,7 +112,7 @@ class StateSession:
             of_run = (state, model.states_of, self._states.kind)
             if read_only and not state.exists():
                 raise CheckpointError(f"{state} is not a state store: there is no such file")
-            options: dict[str, Any] = {"vocabulary": model.schema.vocabulary, "whole_log": durability == "full"}
+            options: dict[str, Any] = {"whole_log": durability == "full"}
             self._reader, self._writer = (opening.enter_context(opened(*of_run, **options)) for _ in range(2))
             if not read_only:
                 if not opening.enter_context(locked_by(state.with_name(f"{state.name}.lock"))):

@@ -136,7 +136,7 @@ def apply_batch(
     with evaluating(model.encoder), exact_cudnn():
         states = choose_state(model.encoder, data, chosen.recent)
         with (
-            opened(state, model.states_of, states.kind, vocabulary=model.schema.vocabulary, shard=shard) as store,
+            opened(state, model.states_of, states.kind, shard=shard) as store,
             store.writing(),
         ):
             batch = store.batch(chosen.batch_id, identity)

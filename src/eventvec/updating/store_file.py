@@ -69,7 +69,7 @@ class Shard(NamedTuple):
         return f"shard {self.shard} of {self.shards}"
 
 
-NAMES = {"run", "kind", "vocabulary", *Shard._fields}
+NAMES = {"run", "kind", *Shard._fields}
 """The names in the table `meta`, beside those of the positions of streams."""
 
 
@@ -79,7 +79,6 @@ def opened(
     run: str,
     kind: str | None,
     *,
-    vocabulary: str = "",
     shard: Shard | None = None,
     whole_log: bool = True,
 ) -> Iterator[Store]:
@@ -87,7 +86,6 @@ def opened(
 
     Args:
         kind: What the store holds for an entity; with None, any kind is accepted, and no store is created.
-        vocabulary: The digest of the vocabularies of the run's schema; without it, any are accepted.
         shard: The place of the store in a folder of stores, in which it must exist.
         whole_log: Whether a log beside the store is refused of which a power cut may have taken the end, see
             `open_state`; sqlite then drops all after some moment.
@@ -95,7 +93,7 @@ def opened(
     path = path_only(path)
     with told(path):
         if kind is not None and shard is None and not path.exists():
-            create_store(path, {"run": run, "kind": kind, "vocabulary": vocabulary})
+            create_store(path, {"run": run, "kind": kind})
         if path.is_dir():
             raise CheckpointError(
                 f"{path} is a folder; for one of state stores, use update_shards and forget_in_shards (--engine)"
@@ -112,7 +110,7 @@ def opened(
             files = {str(path): identity, **{file: identity_of(file) for file in beside}}
             _check_place(path, db, run, shard)
             if kind is not None:
-                _check_content(path, db, kind, vocabulary, shard)
+                _check_content(path, db, kind, shard)
             db.execute("CREATE TABLE temp.lookup (place INTEGER PRIMARY KEY, value)")
             yield Store(path, db, files)
 
@@ -219,7 +217,7 @@ def _check_place(path: Path, db: sqlite3.Connection, run: str, shard: Shard | No
         raise CheckpointError(f"{path} is damaged: it does not name the run of its states; {RESTORE}")
     if described["run"] != run:
         raise CheckpointError(
-            f"{path} must hold states of run {run}, got those of run {described['run']}, which this run cannot read; "
+            f"{path} must hold states of blocks {run}, got those of {described['run']}, which this model cannot read; "
             "build a new store from the whole history: give --state a new name and all events as the first batch"
         )
     try:
@@ -240,15 +238,14 @@ def _check_place(path: Path, db: sqlite3.Connection, run: str, shard: Shard | No
     )
 
 
-def _check_content(path: Path, db: sqlite3.Connection, kind: str, vocabulary: str, shard: Shard | None) -> None:
-    """Raise an error if a store holds something else for an entity, or events were coded by other vocabularies.
+def _check_content(path: Path, db: sqlite3.Connection, kind: str, shard: Shard | None) -> None:
+    """Raise an error if a store holds something else for an entity.
 
-    The store of a shard is created without both, and has those of its first batch from then on.
+    The store of a shard is created without a kind, and has that of its first batch from then on.
     """
     described = _described(db)
     if shard is not None and "kind" not in described:
-        first = [("vocabulary", vocabulary), ("kind", kind)]
-        db.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", first)
+        db.execute("INSERT OR IGNORE INTO meta VALUES ('kind', ?)", (kind,))
         described = _described(db)
     if "kind" not in described:
         raise CheckpointError(f"{path} is damaged: it does not name what it holds of an entity; {RESTORE}")
@@ -256,11 +253,6 @@ def _check_content(path: Path, db: sqlite3.Connection, kind: str, vocabulary: st
         recent = ", or recent= (--recent) as for the first batch" if "latest" in kind + described["kind"] else ""
         raise CheckpointError(
             f"{path} must hold the {kind} of each entity, got the {described['kind']}; give --state a new name{recent}"
-        )
-    if vocabulary and described.get("vocabulary", vocabulary) != vocabulary:
-        raise CheckpointError(
-            f"{path} holds states of events that were coded by other vocabularies than those in the run's schema.json; "
-            "restore that file from a backup"
         )
 
 
