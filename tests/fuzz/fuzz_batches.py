@@ -318,7 +318,7 @@ def _stored(state: Path) -> list[Any]:
 def _forget(rng: Random, run: ev.Model, state: Path, model: Model) -> None:
     """Delete an entity from the store and the model."""
     key = rng.choice(sorted(model.seen))
-    ev.forget(state, key, run.id)
+    ev.forget(state, key, run.states_of)
     model.seen.pop(key)
     model.given.pop(key)
     model.forgotten.add(key)
@@ -327,7 +327,7 @@ def _forget(rng: Random, run: ev.Model, state: Path, model: Model) -> None:
             not db.execute("SELECT 1 FROM entities WHERE key = ?", (key,)).fetchall(), "a forgotten key is in the store"
         )
     try:
-        ev.forget(state, key, run.id)
+        ev.forget(state, key, run.states_of)
     except ev.DataError as error:
         check_message(str(error), [key])
     else:
