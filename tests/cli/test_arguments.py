@@ -37,7 +37,7 @@ CUSTOMERS = [f"c{number:02}" for number in range(30)]
 GIVEN = {
     "run": "run", "events": "events.parquet", "output": "made", "state": "made.db", "labels": "labels.parquet",
     "label": "likes", "embeddings": "z.parquet", "out_": "made", "old": "events.parquet", "new": "events.parquet",
-    "index": "z.parquet", "every": "1d", "horizon": "2d",
+    "index": "z.parquet", "every": "1d", "horizon": "2d", "first": "z.parquet", "second": "labels.parquet",
 }  # fmt: skip
 """The values of the parameters that a command needs."""
 FURTHER = {

@@ -229,7 +229,7 @@ def test_a_trained_encoder_learns_labels_and_predicts_them_without_its_parent_ru
     assert (tuned.schema.categorical, tuned.schema.gap) == (first.schema.categorical, first.schema.gap)
     assert [field.name for field in tuned.schema.static] == ["likes"]  # the schema has neither the shop nor the time
     assert tuned.config["data"]["static"] == str(tmp_path / "known.parquet")
-    assert f"The training started from run {first.id}." in (tmp_path / "tuned" / "README.md").read_text()
+    assert f"The training started from the model {first.id}." in (tmp_path / "tuned" / "README.md").read_text()
     output = tmp_path / "p.parquet"
     answer("predict", tmp_path / "tuned", folder / "events.parquet", "-o", output)
     predictions, truth = pl.read_parquet(output), pl.read_parquet(folder / "labels.parquet")["likes"]

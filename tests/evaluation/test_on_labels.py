@@ -290,7 +290,9 @@ def test_invalid_labels_and_options_are_refused(
 
 def test_what_are_no_embeddings_is_refused_with_the_call_to_make() -> None:
     for z in ("z.parquet", None, read()):
-        with pytest.raises(ConfigError, match=r"z must be Embeddings, got .*; take those of embed, or read them"):
+        with pytest.raises(
+            ConfigError, match=r"z must be Embeddings or a Model, got .*; take those of embed, or read them"
+        ):
             ev.evaluate(z, None, LABELS, "likes")  # type: ignore[arg-type]
 
 

@@ -138,12 +138,12 @@ def test_few_embeddings_have_no_map(files: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "there is nothing to report; give a run"),
-        ({"run": "folder"}, r"the model must be a Model, got str; load it first: ev.load\(path\)"),
+        ({}, "there is nothing to report; give a model"),
+        ({"model": "folder"}, r"the model must be a Model, got str; load it first: ev.load\(path\)"),
         ({"embeddings": "z.parquet"}, "embeddings must be Embeddings, got str"),
         ({"evaluations": ["x"]}, "evaluations must be results of evaluate, got 'x'"),
         ({"evaluations": influence()}, "evaluations must be results of evaluate"),
-        ({"data": "events.parquet", "evaluations": evaluation()}, "needs the run or the embeddings"),
+        ({"data": "events.parquet", "evaluations": evaluation()}, "needs the model or the embeddings"),
         ({"labels": "l.parquet", "evaluations": evaluation()}, "labels need the embeddings"),
         ({"label": "churn", "evaluations": evaluation()}, r"give labels= \(--labels\)"),
         ({"folds": 3, "evaluations": evaluation()}, "folds is for the evaluation of a label; name one"),
