@@ -13,7 +13,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import fits
 import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
@@ -25,6 +24,7 @@ from draws import chance
 from outcomes import check_finite, require
 
 import eventvec as ev
+import fits
 
 RUNS = ("run", "tuned", "lstm")
 strict = False
