@@ -136,6 +136,16 @@ def test_the_mean_of_numbers_and_their_spread_come_together(run: Path, name: str
     refuse(run, "data.columns.amount: .*it has one of mean and std, which come together")
 
 
+@pytest.mark.parametrize(("name", "value"), [("labels", ABSENT), ("holdouts", ABSENT), ("holdouts", [])])
+def test_a_run_that_has_not_finished_says_what_it_learns_and_holds_out(
+    killed: Path, tmp_path: Path, name: str, value: Any
+) -> None:
+    run = Path(shutil.copytree(killed, tmp_path / "run"))
+    change(run / "model.json", name, value)
+    with pytest.raises(ev.CheckpointError, match=f"model.json is damaged: {name}: "):
+        read_info(run)
+
+
 def test_a_run_that_has_not_finished_needs_no_results(finished: Path, killed: Path) -> None:
     for folder in (finished, killed):
         assert read_info(folder) == json.loads((folder / "model.json").read_text())

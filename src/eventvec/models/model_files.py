@@ -194,9 +194,9 @@ class _Info(BaseModel, extra="allow"):
     entities: NonNegativeInt
     versions: dict[str, str]
     finished: bool
-    labels: list[str] = Field(default_factory=list)
+    labels: list[str]
     label_samples: dict[str, list[tuple[_Hash, float]]] = Field(default_factory=dict)
-    holdouts: list[_Holdout] = Field(default_factory=list)
+    holdouts: list[_Holdout] = Field(min_length=1)
     events: NonNegativeInt = 0
     parent: str = Field("", alias="from")
     parts: dict[str, str] = Field(default_factory=dict)
@@ -237,8 +237,6 @@ class _Finished(_Info):
 class _Trained(_Finished):
     """The required content of the `model.json` of a model with a trained encoder."""
 
-    labels: list[str]
-    holdouts: list[_Holdout] = Field(min_length=1)
     history: list[_Epoch]
     steps: NonNegativeInt
     seconds: float = Field(ge=0, allow_inf_nan=False)
