@@ -336,7 +336,7 @@ def test_every_encoder_is_built_again_with_the_same_weights(name):
 def test_a_part_without_a_name_is_refused():
     encoder = make.encoder("gru")
     encoder.events = torch.nn.Identity()
-    message = "Identity has no name in configurations, so a run folder cannot hold it; give it one: ev"
+    message = "Identity has no name in configurations, so a model folder cannot hold it; give it one: ev"
     with pytest.raises(ConfigError, match=message):
         describe(CoLES(encoder))
 

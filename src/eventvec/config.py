@@ -256,7 +256,7 @@ def _table(part: Any, without: set[str]) -> Table:
     what = type(part).__name__
     if type(part) not in names:
         raise ConfigError(
-            f"{what} has no name in configurations, so a run folder cannot hold it; give it one: "
+            f"{what} has no name in configurations, so a model folder cannot hold it; give it one: "
             f'ev.register("{what.lower()}", {what}, kind=…)'
         )
     table, kept_as = Table(name=names[type(part)]), capabilities(part).kept_as
@@ -265,7 +265,7 @@ def _table(part: Any, without: set[str]) -> Table:
         value = None if option in without else _argument(part, kept_as.get(option, option), default=ABSENT)
         if value is ABSENT:
             raise ConfigError(
-                f"{what} does not keep its argument {option!r} as an attribute, so a run folder cannot hold it; set "
+                f"{what} does not keep its argument {option!r} as an attribute, so a model folder cannot hold it; set "
                 f"self.{option} in its constructor"
             )
         if isinstance(value, nn.Module) or dataclasses.is_dataclass(value):

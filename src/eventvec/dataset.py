@@ -25,7 +25,7 @@ from eventvec.sequences import Array, RowIndex, Sequences, Values, histories, on
 class Origin:
     """Where the rows of a data set come from, and which of them were left out.
 
-    It is recorded by `read`, travels with the data set, and is written into run folders and embeddings files.
+    It is recorded by `read`, travels with the data set, and is written into model folders and embeddings files.
 
     Args:
         options: The `[data]` table of a configuration: the path and the options that `read` was given; empty for a data

@@ -5,7 +5,7 @@
     EventvecError
     ├── DataError         a table, a column or a label cannot be used
     ├── ConfigError       an option, a name or a combination of them is not accepted
-    └── CheckpointError   a run folder or an embeddings file cannot be used
+    └── CheckpointError   a model folder or an embeddings file cannot be used
 
 `EventvecWarning` is the warning about a result that is probably not what a user meant.
 
@@ -59,7 +59,7 @@ class ConfigError(EventvecError):
 
 
 class CheckpointError(EventvecError):
-    """A run folder or an embeddings file is absent, damaged or from another version."""
+    """A model folder or an embeddings file is absent, damaged or from another version."""
 
 
 class EventvecWarning(UserWarning):

@@ -119,7 +119,7 @@ def sweep(folder: Path | str, name: str | None = None) -> None:
 
 
 def run_above(path: Path) -> Path | None:
-    """Return the run folder in which a path lies, or None.
+    """Return the model folder in which a path lies, or None.
 
     Example:
         >>> run_above(Path("/absent/events.parquet")) is None

@@ -63,7 +63,7 @@ METHOD_NAMES: Mapping[str, Constructor] = ChainMap(
 def register(name: str, part: Constructor, kind: Kind | None = None) -> None:
     """Give a part of your own a name, by which it is saved, loaded, configured and used on the command line.
 
-    A run folder keeps the name and the arguments of the part's constructor, and never code: who loads it imports the
+    A model folder keeps the name and the arguments of the part's constructor, and never code: who loads it imports the
     module that registers the part first. A package that is installed registers its parts by an entry point in the group
     `eventvec.parts` that names this module; it is imported when a configuration is read.
 

@@ -41,7 +41,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_folder(path: Path) -> dict[str, Any]:
-    """Return the content of a run folder; the id of the run is replaced, and what depends on the machine left out."""
+    """Return the content of a model folder; the id of the run is replaced, and what depends on the machine left out."""
     info = json.loads((path / "model.json").read_text())
     text = {
         file.name: file.read_text().replace(info["id"], "ID")

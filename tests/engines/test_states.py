@@ -101,7 +101,7 @@ def test_a_store_that_is_missing_is_refused(place: Path, state: Path, tmp_path: 
 
 
 def test_states_in_a_run_folder_are_refused(place: Path):
-    with pytest.raises(ev.ConfigError, match=r"lies in the run folder .*run; give --state a name elsewhere"):
+    with pytest.raises(ev.ConfigError, match=r"lies in the model folder .*run; give --state a name elsewhere"):
         ev.update_shards(place / "run", place / "second", place / "run" / "state", place / "new")
     assert not (place / "run" / "state").exists()
 

@@ -215,7 +215,7 @@ def fuzz(
         seed: The seed.
         seconds: How long new cases are begun.
         workers: The number of processes.
-        strict: Whether changed values in a run folder must be noticed.
+        strict: Whether changed values in a model folder must be noticed.
         progress: Whether the counts so far are shown on standard error.
     """
     tally, end, shown = Tally(), time.monotonic() + seconds, 0.0
@@ -265,7 +265,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1, help="number of processes that play cases")
     parser.add_argument("--only", choices=KINDS, help="play cases of one kind")
     parser.add_argument("--case", type=int, help="play one case, and show its traceback")
-    parser.add_argument("--strict", action="store_true", help="changed values in a run folder must be noticed")
+    parser.add_argument("--strict", action="store_true", help="changed values in a model folder must be noticed")
     parser.add_argument("--work", nargs="+", choices=KINDS, help=argparse.SUPPRESS)
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     chosen = parser.parse_args()

@@ -229,7 +229,7 @@ def test_a_damaged_or_foreign_folder_is_refused_in_one_sentence(fitted: ev.Event
     fitted.save(tmp_path / "model")
     with pytest.raises(CheckpointError, match="holds a model already; choose a new folder"):
         fitted.save(tmp_path / "model")
-    with pytest.raises(CheckpointError, match="lies in the run folder"):
+    with pytest.raises(CheckpointError, match="lies in the model folder"):
         fitted.save(tmp_path / "model" / "inner")
     replace(fitted.model_, heads={}).save(tmp_path / "none")
     with pytest.raises(CheckpointError, match=r"holds a model with 0 heads; use ev.load"):

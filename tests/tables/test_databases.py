@@ -441,7 +441,7 @@ def test_an_output_is_no_input_and_lies_in_no_run(tmp_path: Path) -> None:
     run.mkdir()
     (run / "model.json").write_text("{}")
     for output in (f"duckdb://{run}/a.db#t", f"delta://{run}/z", f"delta://{run}"):
-        with pytest.raises(ConfigError, match=r"lies in the run folder|is no Delta Lake table"):
+        with pytest.raises(ConfigError, match=r"lies in the model folder|is no Delta Lake table"):
             check_output(output)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("dear diary")

@@ -92,7 +92,7 @@ def contents(folder: Path) -> dict[str, bytes]:
         (("drift", "e.parquet", "f.parquet", *ROLES, "-o", "e.parquet"), "is an input"),
         (
             ("drift", "e.parquet", "f.parquet", "--key", "id", "--time", "t", "-o", "run/x.html"),
-            "lies in the run folder",
+            "lies in the model folder",
         ),
         (
             ("drift", "e.parquet", "f.parquet", "--key", "id", "--time", "t", "-o", "diary.txt"),

@@ -389,7 +389,9 @@ def test_a_folder_is_not_overwritten_and_a_run_is_resumed_with_its_own_options_o
     ev.fit(data, method=coles(data), epochs=1, out=tmp_path / "run")
     with pytest.raises(ev.CheckpointError, match="holds a run already"):
         ev.fit(data, method=coles(data), epochs=1, out=tmp_path / "run")
-    with pytest.raises(ev.CheckpointError, match=r"run/inner lies in the run folder .*run; choose a folder elsewhere"):
+    with pytest.raises(
+        ev.CheckpointError, match=r"run/inner lies in the model folder .*run; choose a folder elsewhere"
+    ):
         ev.fit(data, method=coles(data), epochs=1, out=tmp_path / "run" / "inner")
     with pytest.raises(ev.CheckpointError, match=r"README.md is a file; choose a new folder"):
         ev.fit(data, method=coles(data), epochs=1, out=tmp_path / "run" / "README.md")

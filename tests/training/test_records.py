@@ -92,7 +92,7 @@ def test_folders_that_cannot_be_written_to_are_refused(events: pl.DataFrame, tmp
     (tmp_path / "file").write_text("")
     with pytest.raises(ev.ConfigError, match="file is a file; name a folder for the records"):
         ev.to_tensorboard(tmp_path / "file")
-    with pytest.raises(ev.ConfigError, match=r"lies in the run folder .*; name a folder elsewhere"):
+    with pytest.raises(ev.ConfigError, match=r"lies in the model folder .*; name a folder elsewhere"):
         ev.to_mlflow(tmp_path / "run" / "mlruns")
     (tmp_path / "mine" / "diary").mkdir(parents=True)
     with pytest.raises(ev.ConfigError, match=r"mine holds 'diary', which is not MLflow's; name a new folder"):

@@ -217,7 +217,7 @@ def test_a_flipped_bit_of_the_position_of_a_stream_is_found(tmp_path: Path, chan
 
 def test_no_store_is_created_in_a_run_folder(tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text("{}")
-    with pytest.raises(CheckpointError, match=r"lies in the run folder .*; name a store elsewhere"):
+    with pytest.raises(CheckpointError, match=r"lies in the model folder .*; name a store elsewhere"):
         filled(tmp_path / "state")
     assert [file.name for file in tmp_path.iterdir()] == ["model.json"]
 

@@ -205,7 +205,7 @@ def fit(
     if "path" not in tables_.get("data", {}):
         raise ConfigError("name the events to learn from: --events FILE --key COLUMN --time COLUMN, or a CONFIG.toml")
     if out_ is None and not dry_run:
-        raise ConfigError("name the run folder to write: --out FOLDER")
+        raise ConfigError("name the model folder to write: --out FOLDER")
     from eventvec import distributed
     from eventvec.embedding import choose_device
     from eventvec.methods.declarations import static_notes, static_roles

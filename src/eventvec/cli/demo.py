@@ -75,7 +75,7 @@ class Demo:
 def run(out: Path | str, *, epochs: int = EPOCHS, seed: int = 0, console: Console | None = None) -> Demo:
     """Return the results of CoLES on 4,043 aircraft and their 334,264 flights out of New York in 2013.
 
-    The function writes the run folder `run`, `embeddings.parquet` and `report.html`. It takes about two minutes on
+    The function writes the model folder `run`, `embeddings.parquet` and `report.html`. It takes about two minutes on
     two idle cores.
 
     Args:

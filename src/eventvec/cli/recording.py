@@ -25,12 +25,12 @@ def recording(
     Args:
         tick: The function that moves a progress bar, see `progress_bars.bar`.
         mlflow: The folder of MLflow's file store, if there is one.
-        out: The run folder, in which the others may not lie; MLflow's run gets its name.
+        out: The model folder, in which the others may not lie; MLflow's run gets its name.
         settings: The tables of the configuration, which become MLflow's parameters.
     """
     for option, folder in (("--tensorboard", tensorboard), ("--mlflow", mlflow)):
         if folder is not None and out is not None and out.resolve() in (folder.resolve(), *folder.resolve().parents):
-            raise ConfigError(f"{option} {folder} lies in the run folder {out}; name a folder elsewhere")
+            raise ConfigError(f"{option} {folder} lies in the model folder {out}; name a folder elsewhere")
     with ExitStack() as stack:
         functions: list[Callable[[Mapping[str, Any]], None]] = [of_training(tick)]
         if tensorboard is not None:

@@ -42,7 +42,7 @@ def card(
         str | None, typer.Option(callback=event_tables, help=f"To say what most histories are like. {FILES}")
     ] = None,
     output: Annotated[Path | None, typer.Option("--out", "-o", help="Markdown file to write.")] = None,
-    save: Annotated[bool, typer.Option("--save", help="Replace the card in the run folder, README.md.")] = False,
+    save: Annotated[bool, typer.Option("--save", help="Replace the card in the model folder, README.md.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
 ) -> None:
     """Print the model card of a run: data, settings, scores, limits, and how to use it.

@@ -147,7 +147,7 @@ def _json(path: Path) -> Any:
 
 
 def stored_tokenizer(text: str) -> Any:
-    """Return the tokenizer that a run folder holds as JSON."""
+    """Return the tokenizer that a model folder holds as JSON."""
     kind = need("tokenizers", "text").Tokenizer
     try:
         return kind.from_str(text)

@@ -62,7 +62,7 @@ def _described(folder: Path, run_id: str, shards: int | None) -> StateFolder | N
     """Return what a folder says of itself after a check of its stores; None if there is no such folder yet."""
     file = path_only(folder) / STORES
     if above := run_above(file):
-        raise ConfigError(f"{folder} lies in the run folder {above}; give --state a name elsewhere")
+        raise ConfigError(f"{folder} lies in the model folder {above}; give --state a name elsewhere")
     if not file.is_file():
         if folder.exists() and (not folder.is_dir() or any(file.name[0] != "." for file in folder.iterdir())):
             raise CheckpointError(

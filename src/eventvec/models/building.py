@@ -195,7 +195,7 @@ def refusing_damage(path: Path, remedy: str = "") -> Iterator[None]:
     """Refuse a file if the block fails to load what was read from it into a method, an optimizer or a generator.
 
     Args:
-        path: The file, or the run folder.
+        path: The file, or the model folder.
         remedy: The end of the message.
 
     Example:

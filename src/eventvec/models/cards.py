@@ -1,4 +1,4 @@
-"""`card`: the model card of a run. That of a run folder needs no weights, and so nothing that computes."""
+"""`card`: the model card of a run. That of a model folder needs no weights, and so nothing that computes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def card(
 ) -> str:
     """Return the model card of a run as Markdown: data, settings, scores, limits, and how to use it.
 
-    Training writes the card into the run folder as `README.md`, without scores, because there are none yet.
+    Training writes the card into the model folder as `README.md`, without scores, because there are none yet.
 
     Args:
         run: The run, or its folder, whose weights are not read if the card depends on nothing but the other files.
@@ -48,7 +48,7 @@ def card(
             ``eventvec evaluate --json`` printed.
         events: Events, with which the card has the sentences of `describe` that are true of half of the histories or
             more. The codes that most histories have are written out. A table is read by the run, which is then loaded.
-        save: Whether the card replaces the one in the run folder.
+        save: Whether the card replaces the one in the model folder.
 
     Raises:
         ConfigError: If the run has no folder to save to, or no configuration.

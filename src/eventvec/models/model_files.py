@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FORMAT = 2
-"""The version of the folder; newer ones are refused, and so are those of run folders before the first release."""
+"""The version of the folder; newer ones are refused, and so are those of model folders before the first release."""
 INFO, TENSORS = "model.json", "model.safetensors"
 READ = ("config.toml", "schema.json", TENSORS)
 """The files that `load` reads, besides `INFO`, which has their digests."""
@@ -308,7 +308,7 @@ def check_parts(path: Path, parts: Mapping[str, str]) -> None:
     """Refuse a run that needs a part of another package that is not registered.
 
     Args:
-        path: The run folder.
+        path: The model folder.
         parts: The registered parts of the run by name, and the module of each.
     """
     from eventvec.parts import REGISTERED, load_installed
@@ -373,7 +373,7 @@ def may_begin(path: Path) -> bool:
 
 
 def is_half_saved(path: Path) -> bool:
-    """Return whether a run folder is what is left of `Model.save` in a process that was killed.
+    """Return whether a model folder is what is left of `Model.save` in a process that was killed.
 
     The model was complete then, unlike that of a training that was killed.
     """
@@ -393,7 +393,7 @@ def check_folder(path: Path, *, resume: bool | None = None) -> None:
 
     Raises:
         ConfigError: If no folder can be made there, see `outputs.check_place`.
-        CheckpointError: If the folder is a file, lies in a run folder, or holds a run or other files.
+        CheckpointError: If the folder is a file, lies in a model folder, or holds a run or other files.
     """
     from eventvec.tables import check_place
 
@@ -401,7 +401,7 @@ def check_folder(path: Path, *, resume: bool | None = None) -> None:
     if path.exists() and not path.is_dir():
         raise CheckpointError(f"{path} is a file; choose a new folder")
     if run := run_above(path):
-        raise CheckpointError(f"{path} lies in the run folder {run}; choose a folder elsewhere")
+        raise CheckpointError(f"{path} lies in the model folder {run}; choose a folder elsewhere")
     if (path / INFO).exists():
         if not resume:
             other = "" if resume is None else ", or resume it: resume=True (--resume)"
@@ -412,7 +412,7 @@ def check_folder(path: Path, *, resume: bool | None = None) -> None:
 
 @contextmanager
 def writer(path: Path | None) -> Iterator[None]:
-    """Keep other processes from the run folder while this one writes it."""
+    """Keep other processes from the model folder while this one writes it."""
     if path is None:
         yield
         return
@@ -427,7 +427,7 @@ def writer(path: Path | None) -> Iterator[None]:
 
 
 def write_first(path: Path, config: Table, schema: Schema, info: Mapping[str, Any]) -> None:
-    """Write the files of a run folder that are there before training."""
+    """Write the files of a model folder that are there before training."""
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     if config:
         write_text(path / "config.toml", tomli_w.dumps(config))

@@ -322,7 +322,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
 
     @classmethod
     def load(cls, path: os.PathLike[str] | str) -> EventVectorizer:
-        """Return a vectorizer from a run folder, also one that `ev.fit` or the command line wrote.
+        """Return a vectorizer from a model folder, also one that `ev.fit` or the command line wrote.
 
         It has no events: give them to `transform`, `evaluate`, `fine_tune` and `similar`.
 

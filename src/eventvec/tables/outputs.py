@@ -39,7 +39,7 @@ def check_output(path: Path | str, inputs: Iterable[Any] = (), *, overwrite: boo
 
     Raises:
         ConfigError: If the path is a folder, a link, a pipe or a device; if no file can be made there; if it is an
-            input, lies in the folder of one, or lies in a run folder; or if it is a file that eventvec did not write,
+            input, lies in the folder of one, or lies in a model folder; or if it is a file that eventvec did not write,
             without `overwrite`.
         DataError: If a database cannot be reached.
     """
@@ -61,7 +61,7 @@ def check_output(path: Path | str, inputs: Iterable[Any] = (), *, overwrite: boo
             if source.is_dir() and source in place.parents:
                 raise ConfigError(f"{path} lies in the folder {each}, which is an input; name a file elsewhere")
     if run := run_above(place):
-        raise ConfigError(f"{path} lies in the run folder {run}; name a file elsewhere")
+        raise ConfigError(f"{path} lies in the model folder {run}; name a file elsewhere")
     if path.exists() and not overwrite and not _ours(path):
         raise ConfigError(
             f"{path} exists and was not written by eventvec; name another file, or replace it: overwrite=True "
@@ -88,7 +88,7 @@ def _places(inputs: Iterable[Any]) -> Iterator[str]:
 
 
 def _check_table(address: Address, inputs: Iterable[Any], overwrite: bool) -> None:
-    """Refuse a table to write that is an input, lies in a run folder, or that eventvec did not write."""
+    """Refuse a table to write that is an input, lies in a model folder, or that eventvec did not write."""
     name, path = address.label, address.path
     for each in inputs:
         source = address_of(each)
@@ -104,7 +104,7 @@ def _check_table(address: Address, inputs: Iterable[Any], overwrite: bool) -> No
             raise ConfigError(f"{path} exists and is no Delta Lake table; name another folder")
         check_place(path)
         if run := run_above(place / "table"):
-            raise ConfigError(f"{path} lies in the run folder {run}; name a place elsewhere")
+            raise ConfigError(f"{path} lies in the model folder {run}; name a place elsewhere")
     exists, metadata = metadata_of(address)
     if exists and not overwrite:
         refuse_foreign(address, metadata)

@@ -94,7 +94,7 @@ class Columns:
         summed: The list columns, such as the items of a basket, whose elements are summed: the vector of an event has
             the sum of the embeddings of its elements, in whatever order they are. A null list is an empty one.
         texts: The columns of free text, such as descriptions, which a frozen text encoder reads. The event encoder
-            names it: encoder.events.texts. Texts never enter a run folder.
+            names it: encoder.events.texts. Texts never enter a model folder.
         known_at: The column with the time at which each event became known, such as when it was posted or corrected, of
             the kind of `time`; every event needs one. A cut at a time leaves in the events that were known before it,
             also those whose own time is later, such as a planned visit. Encoders read the event's own time. Events at

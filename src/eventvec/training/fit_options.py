@@ -66,7 +66,7 @@ class FitOptions:
             after the training from all entities with events that are not held out, those that the method cannot use
             included, and do not count as time of the training. Training further leaves them out.
         components: The number of principal components of `aggregates`, if there are more than 256 of them.
-        checkpoint_every: The number of steps between two checkpoints of a run folder.
+        checkpoint_every: The number of steps between two checkpoints of a model folder.
 
     Raises:
         ConfigError: If an option is out of range.

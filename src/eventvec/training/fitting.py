@@ -64,7 +64,7 @@ def fit(
 
     Where torchrun has started several processes, they train together: each encodes its share of every batch, and all
     compute the loss of the whole batch, so the run does not depend on their number, but for rounding and dropout. The
-    first one writes the run folder, on a disk that all share, and calls `progress`.
+    first one writes the model folder, on a disk that all share, and calls `progress`.
 
     A run that is bounded by epochs and resumed ends with the weights of one that was never interrupted (same device,
     threads and versions). A run that is bounded by time continues with the seconds that are left.
@@ -72,7 +72,7 @@ def fit(
     Args:
         data: The entities; those that the method or its encoder cannot use are left out and counted.
         method: A method, the name of one, its table such as ``{"name": "coles", "margin": 0.3}``, or the tables
-            `method`, `encoder` and `fit` of a configuration. The entry `encoder.from` may name a run folder, whose
+            `method`, `encoder` and `fit` of a configuration. The entry `encoder.from` may name a model folder, whose
             encoder is trained further. For a name or tables, sizes that are not given follow from the data, and the
             initial weights are drawn with `seed`. `coles` gets views, batches, a read-out and parts `beside` that are
             not the paper's; `coles_paper` has the paper's.

@@ -105,7 +105,7 @@ def to_tensorboard(folder: Path | str) -> TensorBoardRecords:
         folder: The folder to write to; each training adds one file.
 
     Raises:
-        ConfigError: If tensorboard is not installed, or the folder is a file or lies in a run folder.
+        ConfigError: If tensorboard is not installed, or the folder is a file or lies in a model folder.
 
     Example:
         >>> import tempfile
@@ -143,7 +143,7 @@ def to_mlflow(
         settings: The tables of a configuration, which become the run's parameters, such as `method.margin`.
 
     Raises:
-        ConfigError: If mlflow is not installed, or the folder is a file, holds other files or lies in a run folder.
+        ConfigError: If mlflow is not installed, or the folder is a file, holds other files or lies in a model folder.
 
     Example:
         >>> import polars as pl
@@ -189,7 +189,7 @@ def _place(folder: Path | str) -> Path:
     if path.exists() and not path.is_dir():
         raise ConfigError(f"{path} is a file; name a folder for the records of the training")
     if run := run_above(path / "records"):
-        raise ConfigError(f"{path} lies in the run folder {run}; name a folder elsewhere")
+        raise ConfigError(f"{path} lies in the model folder {run}; name a folder elsewhere")
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     return path
 

@@ -159,7 +159,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 def create_store(path: Path, described: Mapping[str, str]) -> None:
     """Create an empty store; of two processes that do so at the same time, only one creates it."""
     if folder := run_above(path):
-        raise CheckpointError(f"{path} lies in the run folder {folder}; name a store elsewhere")
+        raise CheckpointError(f"{path} lies in the model folder {folder}; name a store elsewhere")
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
         db.executescript(f"{TABLES} PRAGMA application_id = {MARK}; PRAGMA user_version = {FORMAT}; COMMIT")
