@@ -90,7 +90,7 @@ def test_the_decision_comes_first() -> None:
 
 
 def test_a_page_without_labels_says_that_nothing_is_known(files: Path) -> None:
-    assert ev.report(ev.load(files / "run")).verdict[0].endswith("--labels and --label).")
+    assert ev.report(ev.load(files / "run")).verdict[0].endswith("LABELS and --label).")
 
 
 def test_hostile_names_are_text(files: Path) -> None:
@@ -145,7 +145,7 @@ def test_few_embeddings_have_no_map(files: Path) -> None:
         ({"evaluations": influence()}, "evaluations must be results of evaluate"),
         ({"data": "events.parquet", "evaluations": evaluation()}, "needs the model or the embeddings"),
         ({"labels": "l.parquet", "evaluations": evaluation()}, "labels need the embeddings"),
-        ({"label": "churn", "evaluations": evaluation()}, r"give labels= \(--labels\)"),
+        ({"label": "churn", "evaluations": evaluation()}, r"give labels= \(LABELS\)"),
         ({"folds": 3, "evaluations": evaluation()}, "folds is for the evaluation of a label; name one"),
         ({"fold": 3, "evaluations": evaluation()}, "fold"),
         ({"map_seed": -1, "evaluations": evaluation()}, "map_seed must be in"),
