@@ -53,7 +53,7 @@ def ours(events: str, cutoffs: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         begun = time.process_time()
         z = ev.features(
-            events, key=KEY, time=TIME, categorical=CATEGORICAL, numeric=NUMERIC, out=f"{folder}/run", **cut
+            events, key=KEY, time=TIME, categorical=CATEGORICAL, numeric=NUMERIC, save=f"{folder}/run", **cut
         )
         table = z.frame()
         seconds, memory = time.process_time() - begun, peak_memory()

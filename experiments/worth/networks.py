@@ -1,4 +1,4 @@
-"""What networks on labels are worth: the next event beside the label, and a network beside the predictor's families.
+"""What networks on labels are worth: the next event beside the label, and a network beside the predictor's blocks.
 
 All arms are trained and tested in the same two folds of a half; each prediction is kept in a file. Seconds are those of
 the process on the CPU.

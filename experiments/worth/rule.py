@@ -2,7 +2,7 @@
 
 The rows are halves for choosing and the training parts of published protocols, so no test row is read. Each row is
 predicted by models that were trained on other entities, with weights from other entities; where labels have times of a
-calendar, the latest fifth of the rows is predicted from earlier ones, as in `prepared.held_out_scores`.
+calendar, the latest fifth of the rows is predicted from earlier ones, as in `learners.held_out_scores`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from eventvec.blocks.static_values import STATIC, of_static
 from eventvec.blocks.untrained import blocks_for, of_predictor
 from eventvec.embedding import with_moment
 from eventvec.errors import ConfigError
-from eventvec.learners import stacking
+from eventvec.learners import prepared, stacking
 from eventvec.learners.fitted import probabilities
 from eventvec.learners.held_out_scores import SHARE, latest_rows
 from eventvec.learners.metrics import Task, measure
@@ -83,7 +83,7 @@ class Study:
         job: Their labels and entities, without features.
         parts: `(n,)` the part of each row.
         late: `(n,)` bool, the latest fifth of the rows; None if all rows are scored.
-        sets: The families of each set of features.
+        sets: The blocks of each set of features.
         prior: The prior share of each model.
     """
 
@@ -204,13 +204,13 @@ def with_changes(study: Study, cells: Sequence[Cell], changes: Mapping[str, Any]
     Args:
         study: The rows.
         cells: The models.
-        changes: Constants of `learners` by name, which have their values again afterwards.
+        changes: Constants of `learners.prepared` by name, which have their values again afterwards.
     """
-    prepared = {name: Prepared(study.features(name)) for name in dict.fromkeys(name for name, _ in cells)}
+    of_sets = {name: Prepared(study.features(name)) for name in dict.fromkeys(name for name, _ in cells)}
     with ExitStack() as patched:
         for name, value in changes.items():
             patched.enter_context(patch.object(prepared, name, value))
-        return out_of_parts(prepared, cells, study.parts, study.learned)
+        return out_of_parts(of_sets, cells, study.parts, study.learned)
 
 
 def _boosted(study: Study) -> Array:

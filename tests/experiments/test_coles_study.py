@@ -289,7 +289,7 @@ def test_coles_paper_has_the_settings_of_table_5_and_of_the_study() -> None:
 def test_coles_paper_is_a_method_of_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = make.dataset([60] * 12)
     run = ev.fit(data, method="coles_paper", dim=8, epochs=1, batch_size=4)
-    assert (run.config["method"]["views"]["views"]["longest"], run.config["fit"]["lr"], run.beside) == (200, 0.001, {})
+    assert (run.config["method"]["views"]["views"]["longest"], run.config["fit"]["lr"], run.beside) == (200, 0.001, ())
     with pytest.raises(ev.DataError, match="at least 2 are needed: histories are too short"):
         ev.fit(make.dataset([25] * 12), method="coles_paper", epochs=1)
 
