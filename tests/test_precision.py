@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import eventvec as ev
+import fits
 from eventvec import precision
 from eventvec.errors import ConfigError
 from eventvec.precision import matmul_precision
@@ -171,12 +172,13 @@ def test_another_machine_keeps_the_precision_that_auto_was(monkeypatch, tmp_path
         assert not [note for note in run.notes if "bfloat16" in note]
 
 
-def test_a_run_from_before_there_was_a_choice_is_resumed_in_float32(tmp_path):
+def test_a_configuration_without_a_precision_is_resumed_in_float32(tmp_path):
     ev.fit(two_histories(), method="ocp", epochs=1, device="cpu", out=tmp_path / "run")
     config = tmp_path / "run" / "config.toml"
     lines = config.read_text().splitlines()
     config.write_text("\n".join(line for line in lines if not line.startswith("precision")))
     assert len(config.read_text().splitlines()) == len(lines) - 1
+    fits.sign(tmp_path / "run")
     run = ev.fit(two_histories(), method="ocp", epochs=1, device="cpu", out=tmp_path / "run", resume=True)
     assert "the run had finished; nothing was trained" in run.notes
 

@@ -207,7 +207,7 @@ def test_features(files: Path, tmp_path: Path) -> None:
             2,
             "save= (--save) is given together with model= (--model)",
         ),
-        ((*roles, "--save", run, "-o", tmp_path / "x"), 1, "holds a run already; choose a new folder"),
+        ((*roles, "--save", run, "-o", tmp_path / "x"), 1, "holds a model already; choose a new folder"),
     ):
         result = invoke("features", events, *arguments)
         assert (result.exit_code, sentence in " ".join(result.output.split())) == (code, True), result.output

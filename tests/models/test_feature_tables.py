@@ -219,7 +219,7 @@ def test_further_refusals(tmp_path: Path) -> None:
     with pytest.raises(ev.ConfigError, match="two features are called 'a=b=tea: count'; rename one of the columns"):
         ev.features(twice, **{**ROLES, "categorical": ["a", "a=b"]})
     ev.features(events, save=tmp_path / "run", **ROLES)
-    with pytest.raises(ev.CheckpointError, match=r"run holds a run already; choose a new folder$"):
+    with pytest.raises(ev.CheckpointError, match=r"run holds a model already; choose a new folder$"):
         ev.features(events, save=tmp_path / "run", **ROLES)
     with pytest.raises(ev.ConfigError, match=r"has no block 'codes' of events; accepted: handcrafted$"):
         ev.features(events, model=tmp_path / "run", parts=["codes"])

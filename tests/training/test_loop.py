@@ -119,7 +119,7 @@ def test_a_training_that_diverges_before_its_first_checkpoint_leaves_no_run(data
         assert list(tmp_path.iterdir()) == []
     ev.fit(data, method="rtd", epochs=1, batch_size=12, out=tmp_path / "new")
     run = {name: (tmp_path / "new" / name).read_bytes() for name in ("model.json", "metrics.jsonl")}
-    with pytest.raises(ev.CheckpointError, match="holds a run already"):
+    with pytest.raises(ev.CheckpointError, match="holds a model already"):
         ev.fit(data, method="rtd", epochs=3, batch_size=12, lr=1e30, out=tmp_path / "new")
     with pytest.raises(ev.DataError, match="the loss became nan"):
         ev.fit(data, method="rtd", epochs=3, batch_size=12, lr=1e30, checkpoint_every=1, out=tmp_path / "far")
@@ -387,7 +387,7 @@ def test_a_folder_is_not_overwritten_and_a_run_is_resumed_with_its_own_options_o
     data: ev.Dataset, tmp_path: Path
 ) -> None:
     ev.fit(data, method=coles(data), epochs=1, out=tmp_path / "run")
-    with pytest.raises(ev.CheckpointError, match="holds a run already"):
+    with pytest.raises(ev.CheckpointError, match="holds a model already"):
         ev.fit(data, method=coles(data), epochs=1, out=tmp_path / "run")
     with pytest.raises(
         ev.CheckpointError, match=r"run/inner lies in the model folder .*run; choose a folder elsewhere"

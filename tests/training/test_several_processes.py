@@ -342,7 +342,7 @@ def test_two_processes_are_refused_once(tmp_path: Path) -> None:
     roles = ["--events", str(tmp_path / "events.parquet"), "--key", "card", "--time", "day", "--categorical", "code"]
     fit = ["fit", *roles, "--epochs", "2", "--device", "cpu", "--out", str(tmp_path / "two")]
     embed = ["embed", str(tmp_path / "two"), "events.parquet", "-o", "z.parquet"]
-    for arguments, sentence in ((fit, "holds a run already"), (embed, "only fit can use")):
+    for arguments, sentence in ((fit, "holds a model already"), (embed, "only fit can use")):
         ended = two_ended(command, tmp_path, arguments)
         assert all(each.code for each in ended)
         assert "".join(each.stderr for each in ended).count(sentence) == 1

@@ -405,7 +405,7 @@ def check_folder(path: Path, *, resume: bool | None = None) -> None:
     if (path / INFO).exists():
         if not resume:
             other = "" if resume is None else ", or resume it: resume=True (--resume)"
-            raise CheckpointError(f"{path} holds a run already; choose a new folder{other}")
+            raise CheckpointError(f"{path} holds a model already; choose a new folder{other}")
     elif not may_begin(path):
         raise CheckpointError(f"{path} is not empty and holds no run; choose a new folder")
 

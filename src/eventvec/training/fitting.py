@@ -94,7 +94,7 @@ def fit(
         ConfigError: If neither or both of a method and labels are given, an option is out of range or contradicts
             another, or its name fits none or several of the parts, or the data are not a `Dataset`.
         DataError: If fewer than two entities are usable, or the loss is not finite.
-        CheckpointError: If `out` holds a run already, or one that cannot be resumed with these options and data.
+        CheckpointError: If `out` holds a model already, or one that cannot be resumed with these options and data.
 
     Example:
         >>> import polars as pl
