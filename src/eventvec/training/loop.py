@@ -258,7 +258,8 @@ def _begin(
     if path is None or not (path / "model.json").exists():
         return models.start(method, data, config, options.seed, path), config
     if not resume:
-        raise CheckpointError(f"{path} holds a model already; choose a new folder, or resume it: resume=True (--resume)")
+        advice = "choose a new folder, or resume it: resume=True (--resume)"
+        raise CheckpointError(f"{path} holds a model already; {advice}")
     info = model_files.read_info(path)
     if info["fingerprint"] != data.fingerprint:
         raise CheckpointError(f"{path} was begun on other data; resume with the same events and options")
