@@ -101,7 +101,7 @@ def test_a_label_is_learned_once() -> None:
         ({"labels": labels(), "label": ["even", "even"]}, "several distinct ones"),
         ({"labels": labels(), "label": "even", "epochs": 1}, "epochs"),
         ({"labels": labels(), "label": "even", "metric": "mae"}, "is for numbers, and 'even' has classes"),
-        ({"labels": labels(), "label": "even", "encoder": "gru"}, "encoder and resume are of methods"),
+        ({"labels": labels(), "label": "even", "encoder": "gru"}, "encoder, resume and device are of methods"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_asked_is_refused(options: dict[str, Any], message: str) -> None:
@@ -219,3 +219,67 @@ def test_the_command_learns_several_labels_a_further_one_and_shows_a_plan(tmp_pa
     assert set(several["labels"]) == {"even", "spend"}
     refused = invoke("fit", "--from", tmp_path / "one", *read, "--label", "spend", "--out", tmp_path / "three")
     assert (refused.exit_code, "whose schema reads the events" in refused.output) == (2, True)
+
+
+def with_static(**columns: Any) -> ev.Dataset:
+    return ev.read(events(), key="card", time="day", static=pl.DataFrame({"card": np.arange(N), **columns}))
+
+
+def test_static_columns_come_back_in_their_order(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    read = with_static(a=rng.normal(size=N), b=rng.normal(size=N), y=np.arange(N) % 2 == 0)
+    network = {"method": {"name": "supervised", "label": "y", "static_inputs": ["b"], "label_time": "none"}}
+    base = ev.fit(read, method=network, epochs=1, dim=4)
+    spend = pl.DataFrame({"card": np.arange(N), "w": np.asarray(read.sequences.static["a"]) > 0})
+    model = ev.fit_head(base, read, spend, "w", out=tmp_path / "model")
+    before, after = (ev.predict(each, read).column("w_p_true") for each in (model, ev.load(tmp_path / "model")))
+    assert before.equals(after)
+    assert [each.name for each in model.blocks["static"].fields] == ["a", "b"]  # type: ignore[attr-defined]
+
+
+def test_a_further_head_reads_the_static_columns_of_the_model_and_no_others() -> None:
+    rng = np.random.default_rng(0)
+    first = with_static(age=rng.normal(size=N))
+    base = ev.fit(first, labels=labels(), label="even")
+    other = ev.read(
+        events(), schema=base.schema.__class__(**{**vars(base.schema), "static": ()}),
+    )  # fmt: skip
+    table = pl.DataFrame({"card": np.arange(N), "age": rng.normal(size=N), "size": rng.normal(size=N)})
+    with pytest.raises(ev.ConfigError, match="reads the static columns 'age', and a further head adds none: leave out"):
+        ev.fit_head(base, ev.attach(other, table), labels(), "spend")
+    both = ev.fit_head(base, first, labels(), "spend")
+    assert both.blocks["static"] is base.blocks["static"]
+
+
+def test_heads_of_one_model_read_events_by_one_rule() -> None:
+    dated = labels().with_columns(day=pl.lit(6))
+    base = ev.fit(data(), labels=dated, label="even", label_time="day")
+    with pytest.raises(ev.ConfigError, match="read events by one rule"):
+        ev.fit_head(base, data(), dated, "spend", label_time="day", inclusive=True)
+    with pytest.raises(ev.ConfigError, match="by their own rule; leave out inclusive"):
+        ev.predict(base, events(), cutoffs=dated.select("card", "day"), cutoff_column="day", inclusive=True)
+
+
+def test_vectors_of_a_model_come_without_its_heads_and_keep_their_name(tmp_path: Path) -> None:
+    run = ev.fit(data(), method="coles", epochs=1, dim=8, beside=[])
+    named = run.embed(events()).metadata["run"]
+    model = ev.fit_head(run, data(), labels(), "even", out=tmp_path / "model")
+    assert run.embed(events()).metadata["run"] == model.embed(events()).metadata["run"] == named == run.id
+    assert ev.load(tmp_path / "model").embed(events()).metadata["run"] == run.id
+    again = ev.EventClassifier(vector=model, progress=False).fit(data(), labels(), "even")
+    assert list(again.model_.heads) == ["even"]
+
+
+def test_a_model_with_a_head_predicts_at_places_too() -> None:
+    points = {"covariates": ["time", "what"], "observations": ["paid"]}
+    base = ev.fit(data(), method={"method": {"name": "cnp"}, "encoder": {"dim": 8, "events": points}}, epochs=1)
+    model = ev.fit_head(base, data(), labels(), "even")
+    at = pl.DataFrame({"day": [3], "what": ["tea"]})
+    assert ev.predict(model, events(), at=at).equals(ev.predict(base, events(), at=at))
+    assert ev.predict(model, events()).column_names == ["card", "prediction", "p_false", "p_true"]
+
+
+def test_two_labels_whose_predictions_would_have_one_name_are_refused() -> None:
+    table = labels().select("card", x=pl.Series(["p", "prediction"] * (N // 2)), x_p=pl.col("even"))
+    with pytest.raises(ev.ConfigError, match="two labels have predictions of the name 'x_p_prediction'"):
+        ev.fit(data(), labels=table, label=["x", "x_p"])

@@ -16,6 +16,8 @@ from eventvec.sequences import Array
 
 STATIC = "static"
 """The name of the block."""
+KINDS = Numeric | Categorical | Vector
+"""The kinds of static columns that are read."""
 VALUES = 20
 """How many values of a static column of categories have a feature."""
 
@@ -32,6 +34,18 @@ class StaticValues:
     """
 
     fields: tuple[Numeric | Categorical | Vector, ...]
+
+    @classmethod
+    def of(cls, schema: Schema, names: Sequence[str]) -> StaticValues:
+        """Return the block of some static columns of a schema, in the order of the names.
+
+        Raises:
+            ValueError: If a column is absent, or holds no numbers, categories or vectors.
+        """
+        fields = {each.name: each for each in schema.static if isinstance(each, KINDS)}
+        if absent := next((name for name in names if name not in fields), None):
+            raise ValueError(f"there is no static column {absent!r} of a kind that is read")
+        return cls(tuple(fields[name] for name in names))
 
     @property
     def dim(self) -> int:
@@ -70,6 +84,5 @@ class StaticValues:
 
 def of_static(schema: Schema, names: Sequence[str]) -> StaticValues | None:
     """Return the block of static columns that hold numbers, categories or vectors; None if there are none."""
-    kinds = Numeric | Categorical | Vector
-    fields = tuple(each for each in schema.static if each.name in names and isinstance(each, kinds))
-    return StaticValues(fields) if fields else None
+    known = [each.name for each in schema.static if each.name in names and isinstance(each, KINDS)]
+    return StaticValues.of(schema, known) if known else None

@@ -329,7 +329,7 @@ def update(
     trained = on_device(run, device)
     for each in followed.values():
         if isinstance(each, searching.Index):
-            each.check_model(trained.id)
+            each.check_model(trained.lineage.run)
     with bar("updating"):
         updated = updating.update(trained, events, state, **options)
     terminal.notes(updated.notes)

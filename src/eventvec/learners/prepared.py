@@ -135,8 +135,7 @@ class Prepared:
 
     def prepare(self, learner: str) -> None:
         """Prepare what a learner reads, so that trainings side by side find it."""
-        if learner not in self.models:
-            _ = self.components if learner == LINEAR else self.bins
+        _ = self.components if learner == LINEAR else self.bins
 
     def train(self, learner: str, rows: Array | None = None) -> Fitted:
         """Return a learner that was trained on some of the rows, or on all."""

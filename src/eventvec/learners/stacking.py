@@ -150,7 +150,9 @@ def out_of_parts(
         told: Called with the number of trainings that are done, of all, and the name of the next.
     """
     learned = np.full(len(parts), True) if learned is None else learned
-    first = {(name, learner == LINEAR): (name, learner) for name, learner in cells}
+    first = {
+        (name, learner == LINEAR): (name, learner) for name, learner in cells if learner not in prepared[name].models
+    }
     _each(lambda cell: prepared[cell[0]].prepare(cell[1]), [(cell,) for cell in first.values()], workers, None)
 
     def predicted(cell: Cell, part: int) -> Array:

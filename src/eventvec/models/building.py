@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from eventvec.blocks.caller_features import CallerFeatures
 from eventvec.blocks.rows import Block
-from eventvec.blocks.static_values import STATIC, StaticValues, of_static
+from eventvec.blocks.static_values import STATIC, StaticValues
 from eventvec.blocks.untrained import BLOCKS, EventBlock
 from eventvec.config import Table, build_method
 from eventvec.errors import CheckpointError, ConfigError, nearest
@@ -147,8 +147,9 @@ def build_blocks(
             blocks[name] = Learned(method.eval(), config)
         elif kind in BLOCKS:
             blocks[name] = _event_block(path, name, each, schema, own)
-        elif kind == STATIC and (static := of_static(schema, each["columns"])) is not None:
-            blocks[name] = static
+        elif kind == STATIC:
+            with refusing_damage(path):
+                blocks[name] = StaticValues.of(schema, each["columns"])
         elif kind == TABLE and len(each["columns"]) == len(each["means"]):
             blocks[name] = CallerFeatures(name, tuple(each["columns"]), tuple(each["means"]), each["time"])
         else:

@@ -67,7 +67,7 @@ def card(
     name, path = described.info["id"], described.path
     if "learned" in described.info["blocks"] and not described.config:
         raise ConfigError(f"the model {name} has no card, because the method of its encoder has no name")
-    scores = [plain_scores(name, each) for each in evaluations]
+    scores = [plain_scores(described.info.get("vectors", name), each) for each in evaluations]
     common = None if events is None else common_sentences(_read(run, events))
     text = render_card(described.config, described.schema, described.info, described.paragraph, scores, common)
     if save:

@@ -48,6 +48,11 @@ class Head:
         return [str(name) for name in pa.array(self.target.classes).cast(pa.string()).to_pylist()]
 
     @property
+    def columns(self) -> list[str]:
+        """The names of the columns of its predictions."""
+        return ["prediction", *(f"p_{name}" for name in self.class_names)]
+
+    @property
     def used(self) -> list[str]:
         """The names of the blocks that the learners read."""
         return list(dict.fromkeys(part for name, _ in self.stack.models for part in self.sets[name]))

@@ -10,7 +10,7 @@ import numpy as np
 
 from eventvec.blocks.rows import Features, Rows
 from eventvec.embedding import encode
-from eventvec.encoders.interface import Encoder
+from eventvec.encoders.interface import Encoder, readable_rows
 from eventvec.learners.fitted import probabilities
 from eventvec.learners.metrics import Task
 from eventvec.methods.declarations import Method, declared
@@ -44,8 +44,11 @@ class Learned:
         return int(self.encoder.dim)
 
     def features(self, rows: Rows) -> Features:
-        """Return the vectors of rows, as `Block` has them."""
-        values = encode(self.encoder, rows.data.sequences).numpy()
+        """Return the vectors of rows, as `Block` has them; 0 for a row that the encoder cannot read."""
+        x = rows.data.sequences
+        known = readable_rows(self.encoder, x)
+        values = np.zeros((len(x), self.dim), np.float32)
+        values[known.cpu().numpy()] = encode(self.encoder, x if known.all() else x[known.nonzero()[:, 0]]).numpy()
         return values, [""] * values.shape[1]
 
 

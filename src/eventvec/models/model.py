@@ -200,7 +200,8 @@ class Model:
         path = str(self.path) if self.path else None
         info = self.info
         samples, data = info.get("label_samples", {}), info.get("data", {})
-        return Lineage(self.id, tuple(info.get("labels", ())), tuple(info.get("holdouts", ())), path, samples, data)
+        of_vectors = str(info.get("vectors", self.id))  # a further head keeps the vectors, and what they are called
+        return Lineage(of_vectors, tuple(info.get("labels", ())), tuple(info.get("holdouts", ())), path, samples, data)
 
     @property
     def declared(self) -> Declared:
@@ -446,7 +447,7 @@ def _written(model: Model, folder: Path) -> Model:
 def finish(model: Model) -> Model:
     """Return a model, marked as finished; write its tensors, its card and digests if it has a folder."""
     done = replace(model, info={**model.info, "finished": True})
-    if LEARNED in done.blocks:
+    if LEARNED in done.blocks and "vectors" not in done.info:
         attach_lineage(done.method.encoder, done.lineage)
     if (path := done.path) is not None:
         described, tensors = describe_blocks(done.blocks)

@@ -106,6 +106,7 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
         )  # fmt: skip
         if self.vector is not None and not isinstance(self.vector, Model):
             raise ConfigError(f"vector must be a Model, got {type(self.vector).__name__}; load it: ev.load(path)")
+        base = None if self.vector is None else replace(self.vector, heads={})
         data = events if isinstance(events, Dataset) else None
         if label is not None and not isinstance(label, str):
             raise ConfigError(f"an estimator learns one label, got {shown(label)}; ev.fit takes several")
@@ -115,7 +116,7 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
         with bar("training", self.progress) as tick:
             model = learn_labels(
                 data, lambda **cuts: self._read(source, cuts), labels, () if label is None else (label,),
-                LabelTime(label_time, inclusive), options, numeric=self._numeric, static=static, base=self.vector,
+                LabelTime(label_time, inclusive), options, numeric=self._numeric, static=static, base=base,
                 progress=tick,
             )  # fmt: skip
         self._hold(model)

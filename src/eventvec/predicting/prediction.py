@@ -124,7 +124,8 @@ def predicted(
     """Return predictions, as `predict` does, and the rows that they are of."""
     check_model(model)
     networks = model.declared.label_fields
-    if LEARNED in model.blocks and isinstance(model.method, TargetedMethod) and not model.heads:
+    targeted = LEARNED in model.blocks and isinstance(model.method, TargetedMethod)
+    if targeted and (at is not None or not model.heads):
         return _predict_at(model, events, at, progress, {**options, "static": static})
     if at is not None:
         raise ConfigError(f"the model {model.id} does not predict at places; leave out at= (--at)")
@@ -140,6 +141,10 @@ def predicted(
         model.check_inputs(data)
         rows = Rows(data)
     else:
+        if isinstance(events, Dataset) and options:
+            raise ConfigError(f"{next(iter(options))} applies to a table, but the events are a data set already")
+        if options.pop("inclusive", None) not in (None, any(head.inclusive for head in model.heads.values())):
+            raise ConfigError("the heads of the model read events by their own rule; leave out inclusive (--inclusive)")
         cuts = {name: options.pop(name) for name in ("until", "cutoffs", "cutoff_column") if name in options}
         rows = rows_to_predict(
             model, events, PredictionSources(**cuts, static=static, labels=labels, features=features), options
@@ -256,7 +261,7 @@ def keyed_table(model: Model, rows: Rows, index: Array | None, columns: Mapping[
         raise ConfigError(
             f"the column of cutoffs is called {min(taken)!r}, like a column of the predictions; rename it in its table"
         )
-    described = {**model.lineage.to_dict(), "fingerprint": rows.data.fingerprint}
+    described = {**model.lineage.to_dict(), "run": model.id, "fingerprint": rows.data.fingerprint}
     return pa.table({**identifiers, **columns}).replace_schema_metadata({MARK: json.dumps(described)})
 
 

@@ -75,7 +75,10 @@ def _cuts(model: Model, asked: PredictionSources) -> dict[str, Any]:
     column, heads = asked.cutoff_column, model.heads.values()
     if column is None:
         opened = readable(cutoffs, [])
-        column = next((head.label_time for head in heads if head.label_time in opened.types), None)
+        named = {head.label_time for head in heads if head.label_time in opened.types}
+        if len(named) > 1:
+            raise ConfigError("the heads have labels of several times; name the column of one: cutoff_column=")
+        column = next(iter(named), None)
     if column is None:
         table = read_table(opened)
         times = time_columns(table.drop(model.schema.key_in(table.columns), strict=False), model.schema)

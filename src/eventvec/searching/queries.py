@@ -96,7 +96,7 @@ def search(
     elif model is None:
         raise ConfigError(f"{given[0]}= needs the model that made the vectors: model=ev.load(path) (--model)")
     else:
-        index.check_model(model.id)
+        index.check_model(model.lineage.run)
         query = _vector(model, history, text)
     searched = None if among is None else _rows(index.keys, index.z.schema, among)
     rows, scores = index.neighbours(query, count, among=searched, without=row)

@@ -110,8 +110,8 @@ def fit(
     if (method is None) == (labels is None):
         raise ConfigError('fit needs a method, such as method="coles", or labels= and label=, and not both')
     if labels is not None:
-        if encoder is not None or resume:
-            raise ConfigError("encoder and resume are of methods, and labels train none; leave them out")
+        if encoder is not None or resume or device is not None:
+            raise ConfigError("encoder, resume and device are of methods, and labels train none; leave them out")
         return _of_labels(None, data, labels, label, out, progress, options)
     assert method is not None
     options = options if label is None else {**options, "label": label}  # a setting of methods that learn labels
@@ -192,7 +192,7 @@ def _of_labels(
     """Return a model with a head for each label, written to a folder if one is named."""
     check_dataset(data)
     names = (label,) if isinstance(label, str) else tuple(label or ())
-    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+    if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
         raise ConfigError(f"label must be the name of a column, or of several distinct ones, got {shown(label)}")
     of_heads, times = gather(options, HeadOptions, LabelTime), gather(options, LabelTime, HeadOptions)
     if out is not None:

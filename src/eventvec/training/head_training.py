@@ -20,12 +20,13 @@ import numpy as np
 import torch
 
 from eventvec.blocks import untrained
+from eventvec.blocks.caller_features import CallerFeatures
 from eventvec.blocks.earlier_labels import EARLIER
 from eventvec.blocks.matrices import features_of, matrices
 from eventvec.blocks.rows import Block, Features, Rows
 from eventvec.blocks.static_values import STATIC
 from eventvec.blocks.untrained import CODES, CONVOLUTIONS, LISTS, RESPONSES, blocks_for, of_predictor
-from eventvec.errors import shown
+from eventvec.errors import ConfigError, shown
 from eventvec.evaluation.suspicion import SUSPICIOUS, doubt, strongest
 from eventvec.learners.fitted import Given, Trees
 from eventvec.learners.held_out_scores import (
@@ -121,7 +122,7 @@ class Effort:
 def learn(
     rows: Rows, blocks: Mapping[str, Block], of_heads: Sequence[HeadRows], effort: Effort
 ) -> tuple[dict[str, Block], list[Head]]:
-    """Return the blocks that heads read and that read no label, and a head for each of_head.
+    """Return the blocks that heads read and that read no label, and a head for each label.
 
     Blocks are fitted once, to the rows of all labels; where a score looks forward in time, to the rows that are earlier
     than those that are scored. Each model of `SHARES` predicts the rows of each part of the entities from those of the
@@ -138,10 +139,14 @@ def learn(
     moments = data.moments if data.schema.clock else None
     jobs = [_job(of_head, effort.seed) for of_head in of_heads]
     latest = [latest_rows(job, of_head.part(moments)) for job, of_head in zip(jobs, of_heads, strict=True)]
-    earlier = np.full(len(data), True)
-    for of_head, late in zip(of_heads, latest, strict=True):
-        if late is not None:
-            earlier[np.flatnonzero(late[0]) if of_head.places is None else of_head.places[late[0]]] = False
+    begins = [
+        of_head.part(moments)[late[0]].min()
+        for of_head, late in zip(of_heads, latest, strict=True)
+        if late is not None and moments is not None
+    ]
+    earlier = np.full(len(data), True) if not begins or moments is None else moments < min(begins)
+    if not earlier.any():
+        raise ConfigError("the labels lie in periods so different that no row is before all that are scored; fit each")
     every, features, skipped = _fitted(rows, blocks, earlier, effort)
     heads = list[Head]()
     for place, (of_head, job, late) in enumerate(zip(of_heads, jobs, latest, strict=True)):
@@ -205,7 +210,7 @@ def plan(
 
 
 def _job(of_head: HeadRows, seed: int) -> Samples:
-    """Return the labels of a of_head, without features."""
+    """Return the labels of a head, without features."""
     target, none = of_head.target, np.empty((len(of_head.target.y), 0), np.float32)
     return Samples(
         target.task, len(target.classes), none, target.y, none[:0], seed, num_threads=1, weights=of_head.weights,
@@ -236,6 +241,7 @@ def _head(
     if parts is None:
         stack, scores = alone({name: Prepared(each) for name, each in jobs.items()}), None
         notes = ["There are too few rows, or rows of a class, to weigh models; one linear model predicts."]
+        notes += [f"Not trained therefore: {', '.join(effort.models)}."] if effort.models else []
     else:
         times = times_of_panel(moments)
         prior, most, left_out = _afforded(jobs, prior, _trainings(parts, latest), effort)
@@ -280,7 +286,8 @@ def _fitted(
 
     The first is always fitted. With a budget, the others have half of it for their features.
     """
-    names = [*dict.fromkeys([*blocks_for(rows.data.schema), *given])]
+    names = [*dict.fromkeys([*blocks_for(rows.data.schema), *given, *rows.features])]
+    of_label = next(iter(rows.labels.values()), None)  # of the same table, whichever label it is
     begun = time.monotonic()
     last = None if effort.deadline is None else begun + (effort.deadline - begun) / 2
     known = rows if earlier.all() else replace(rows, data=rows.data[earlier])
@@ -289,7 +296,11 @@ def _fitted(
     def fitted(name: str) -> Block | None:
         if name != names[0] and last is not None and time.monotonic() > last:
             return None
-        return given[name] if name in given else of_predictor(name, known)
+        if name in given:
+            return given[name]
+        if name in rows.features:
+            return CallerFeatures.of(name, known, of_label.time if of_label else None)
+        return of_predictor(name, known)
 
     done = zip(names, side_by_side(fitted, tasks, torch.get_num_threads()), strict=True)
     blocks = {name: block for name, block in done if block is not None}
@@ -401,7 +412,8 @@ def _afforded(
         return dict(prior), most, []
     first = next(iter(jobs.values()))
     some = np.arange(0, len(first.y), -(-len(first.y) // TRIED))
-    trial = Prepared(replace(first, x=first.x[some], y=first.y[some], weights=None, groups=None))
+    of_some = replace(first, x=first.x[some], y=first.y[some], weights=None, groups=None)
+    trial = Prepared(of_some, models=effort.models)
     seconds = {}
     for learner in dict.fromkeys(learner for _, learner in prior):
         begun = time.monotonic()

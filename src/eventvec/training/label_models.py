@@ -86,6 +86,8 @@ def _learned(
     """Return what heads learn from; refuse labels for which the base has a head."""
     if base is not None and (known := next((name for name in names if name in base.heads), None)):
         raise ConfigError(f"the model {base.id} has a head for {shown(known)} already")
+    if base is not None and any(head.inclusive != times.inclusive for head in base.heads.values()):
+        raise ConfigError("the heads of a model read events by one rule: give inclusive as the other heads have it")
     asked = LabelSources(
         names, numeric, times, static, options.weight, options.earlier_labels, options.features, base, options.network
     )
@@ -115,15 +117,19 @@ def _with_heads(
     fields |= {each.name: each for each in static.fields} if isinstance(static, StaticValues) else {}
     info = {**identity(data, seed, every), "finished": True}
     if base is not None:
+        parts = {**base.info.get("parts", {}), **info.get("parts", {})}
         info = {**base.info, **info, "labels": base.info["labels"], "holdouts": base.info["holdouts"], "from": base.id}
+        info |= {"parts": parts} if parts else {}
+        info |= {"vectors": base.lineage.run} if base.vector else {}
     named = {
         head.target.name: replace(
-            head,
-            label_time=learned.label_time,
-            inclusive=times.inclusive,
-            notes=(*learned.notes, *head.notes),
+            head, label_time=learned.label_time, inclusive=times.inclusive, notes=(*learned.notes, *head.notes)
         )
         for head in heads
     }
+    every_head = {**(base.heads if base else {}), **named}
+    columns = [f"{name}_{each}" for name, head in every_head.items() for each in head.columns]
+    if twice := next((name for name in columns if columns.count(name) > 1), None):
+        raise ConfigError(f"two labels have predictions of the name {twice!r}; rename one of the labels")
     schema = replace(data.schema, static=tuple(fields.values()))
-    return Model(schema, every, info, base.vector if base else (), {**(base.heads if base else {}), **named})
+    return Model(schema, every, info, base.vector if base else (), every_head)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 
-from eventvec.blocks.caller_features import CallerFeatures
 from eventvec.blocks.earlier_labels import EARLIER, EarlierLabels
 from eventvec.blocks.labels_by_rule import LabelsByRule, rule_by_default
 from eventvec.blocks.rows import Block, Rows
-from eventvec.blocks.static_values import STATIC, of_static
+from eventvec.blocks.static_values import STATIC, StaticValues, of_static
 from eventvec.blocks.untrained import BLOCKS
 from eventvec.dataset import Dataset
 from eventvec.embedding import with_moment
@@ -190,25 +190,26 @@ def _learned(
     known = {} if timed is None or timed.moments is None else dict.fromkeys(values, timed)
     rows = Rows(data, known, {name: with_key(table) for name, table in asked.features.items()}, None)
     of_heads = list[HeadRows]()
+    start = asked.base if asked.base and LEARNED in asked.base.blocks else None
     for name, each in values.items():
         target = _target(examples, name, each, asked)
         places = None if len(target.y) == len(examples) else target.rows
         of_label = examples if places is None else examples[places]
         _refuse_learned(asked.base, of_label.rows, target)
         counts = None if weights is None else weights[target.rows]
-        network = NetworkTraining(of_label.rows, target, counts, asked.base) if asked.network else None
+        network = NetworkTraining(of_label.rows, target, counts, start) if asked.network else None
         block = own.get(name) or _from_table(rows, target, asked, time)
         blocks = {} if block is None else {EARLIER: block}
         of_heads.append(HeadRows(places, target, of_label.entities, counts, blocks, network))
-    blocks = _blocks(rows, asked, time)
-    return LabelledRows(rows, blocks, tuple(of_heads), time, (*examples.notes, *_without_times(rows, time)))
+    blocks = _blocks(rows, asked)
+    return LabelledRows(rows, blocks, tuple(of_heads), time, (*examples.notes, *_without_times(rows, time, asked.base)))
 
 
-def _without_times(rows: Rows, time: str | None) -> Iterator[str]:
+def _without_times(rows: Rows, time: str | None, base: Model | None) -> Iterator[str]:
     """Yield a note for each source of features without times, if labels have times."""
     if time is None:
         return
-    if static := of_static(rows.data.schema, list(rows.data.sequences.static)):
+    if static := _static(rows.data, base):
         yield hides_later(f"The static columns {listed(shown(each.name) for each in static.fields)}", "have")
     for name, table in rows.features.items():
         if time not in columns_of(table):
@@ -229,10 +230,10 @@ def _refuse_learned(base: Model | None, data: Dataset, target: Target) -> None:
         )
 
 
-def _blocks(rows: Rows, asked: LabelSources, time: str | None) -> dict[str, Block]:
+def _blocks(rows: Rows, asked: LabelSources) -> dict[str, Block]:
     """Return the blocks that depend on more than the events and read no label, and those of the base."""
     blocks: dict[str, Block] = {}
-    static = of_static(rows.data.schema, list(rows.data.sequences.static))
+    static, base = _static(rows.data, asked.base), asked.base
     if static is not None:
         blocks[STATIC] = static
     for name in asked.features:
@@ -240,11 +241,24 @@ def _blocks(rows: Rows, asked: LabelSources, time: str | None) -> dict[str, Bloc
             raise ConfigError(
                 f"a table of features may not be called {shown(name)}; rename it: features={{'mine': table}}"
             )
-        blocks[name] = CallerFeatures.of(name, rows, time)
-    if asked.base is not None:
-        asked.base.check_schema(rows.data.schema)
-        blocks = {**asked.base.blocks, **blocks}
-    return blocks
+    if base is None:
+        return blocks
+    base.check_schema(rows.data.schema)
+    known = base.blocks.get(STATIC)
+    if static is not None and isinstance(known, StaticValues):
+        columns = [each.name for each in known.fields]
+        if further := next((each.name for each in static.fields if each.name not in columns), None):
+            raise ConfigError(
+                f"the model {base.id} reads the static columns {listed(map(shown, columns))}, and a further head adds "
+                f"none: leave out {shown(further)}"
+            )
+    return {**blocks, **base.blocks}
+
+
+def _static(data: Dataset, base: Model | None) -> StaticValues | None:
+    """Return the block of the static columns of the data, without those that the encoder of a base has learned."""
+    learned = {*base.lineage.labels} - {*base.declared.static_inputs} if base else set[str]()
+    return of_static(data.schema, [name for name in data.sequences.static if name not in learned])
 
 
 def _from_table(rows: Rows, target: Target, asked: LabelSources, time: str | None) -> Block | None:
@@ -257,5 +271,7 @@ def _from_table(rows: Rows, target: Target, asked: LabelSources, time: str | Non
             "earlier_labels needs the time of each label; name its column in the table of labels: label_time="
         )
     assert asked.earlier_labels is not None
+    if isinstance(asked.earlier_labels, timedelta) and asked.earlier_labels % timedelta(seconds=1):
+        raise ConfigError("earlier_labels must be whole seconds, because a folder holds them so")
     duration(rows.data.schema, asked.earlier_labels)
     return EarlierLabels(labels.key, target.empty, asked.earlier_labels, asked.time.inclusive)
