@@ -283,3 +283,8 @@ def test_two_labels_whose_predictions_would_have_one_name_are_refused() -> None:
     table = labels().select("card", x=pl.Series(["p", "prediction"] * (N // 2)), x_p=pl.col("even"))
     with pytest.raises(ev.ConfigError, match="two labels have predictions of the name 'x_p_prediction'"):
         ev.fit(data(), labels=table, label=["x", "x_p"])
+
+
+def test_trees_have_rows_enough_however_few_values_they_may_read() -> None:
+    model = ev.fit(data(), labels=labels(), label="even", most_values=2)
+    assert any("a random sample: 100 of 120 rows" in note for note in model.heads["even"].notes)

@@ -37,6 +37,8 @@ FARTHEST, COMPONENTS = 5.0, 256
 """The largest standardised feature of a linear model by its size, and the largest number of components."""
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0)
 """The inverse penalties of a linear model: `C` of a logistic regression; a ridge regression has 4 / `C`."""
+LEAST_ROWS = 100
+"""The fewest rows on which trees are trained, if there are so many, whatever `most` says."""
 PARTS, ROWS = 3, 10_000
 """The parts by which a penalty is chosen, and the largest number of their rows."""
 BLOCK = 256
@@ -91,7 +93,7 @@ class Prepared:
     def sample(self) -> Array:
         """The rows on which trees are trained, in order: all, or as many at random as `most` allows."""
         n = len(self.job.y)
-        count = n if self.most is None else min(n, max(self.most // len(self.columns), 1))
+        count = n if self.most is None else min(n, max(self.most // len(self.columns), LEAST_ROWS))
         return np.sort(np.random.default_rng(self.job.seed).permutation(n)[:count])
 
     @cached_property

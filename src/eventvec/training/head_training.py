@@ -41,7 +41,7 @@ from eventvec.learners.held_out_scores import (
 from eventvec.learners.metrics import METRICS, Task
 from eventvec.learners.own import check_own
 from eventvec.learners.parallel import side_by_side
-from eventvec.learners.prepared import COMPONENTS, GIVEN, L1_TREES, LINEAR, TREES, Prepared
+from eventvec.learners.prepared import COMPONENTS, GIVEN, L1_TREES, LEAST_ROWS, LINEAR, TREES, Prepared
 from eventvec.learners.single_learners import Samples
 from eventvec.learners.stacking import Cell, Stacked, alone, learners_of, out_of_parts, parts_of, trained
 from eventvec.learners.task import Target
@@ -68,8 +68,8 @@ PLANNED = 0.65
 """The share of a budget's rest that is planned for trainings; bins, components and scores take the other."""
 MEMORY, COPIES = 0.7, 3
 """The gigabytes of a process before it reads, and how often the widest set of features is held, for an estimate."""
-TRIED, LEAST_ROWS = 2000, 100
-"""The number of rows of the training by which costs are estimated, and the fewest that a budget leaves to trees."""
+TRIED = 2000
+"""The number of rows of the training by which costs are estimated."""
 Progress = Callable[[int, int, str], None]
 
 
