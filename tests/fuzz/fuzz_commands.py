@@ -257,7 +257,7 @@ def _may_change(command: str, arguments: list[str], done: bool) -> list[str]:
     if not done:
         return allowed
     state, out = _value(arguments, "--state"), _value(arguments, "--out")
-    for option in (("-o", "--out"), ("--save",)):
+    for option in (("-o", "--out"), ("--save",), ("--page",)):
         allowed += _output(arguments, *option)
     index = _value(arguments, "--index")
     if command == "update" and state is not None:
@@ -327,6 +327,7 @@ def _check_output(call: Call) -> None:
     if "--help" in arguments:
         return
     output, out = _value(arguments, "-o", "--out"), _value(arguments, "--out")
+    output = _value(arguments, "--page") if command == "compare" else output
     if command in ("embed", "features", "update") and output is not None:
         z = ev.read_embeddings(output)
         check_finite(z)
