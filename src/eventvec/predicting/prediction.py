@@ -137,9 +137,7 @@ def predicted(
     if not model.heads:
         if labels is not None or features:
             raise ConfigError("labels= and features= are for heads that read them; the model has none (fit --labels)")
-        data = model.read(events, static=static, **options)
-        model.check_inputs(data)
-        rows = Rows(data)
+        rows = Rows(model.read(events, static=static, **options))
     else:
         if isinstance(events, Dataset) and options:
             raise ConfigError(f"{next(iter(options))} applies to a table, but the events are a data set already")
@@ -149,6 +147,8 @@ def predicted(
         rows = rows_to_predict(
             model, events, PredictionSources(**cuts, static=static, labels=labels, features=features), options
         )
+    if networks:
+        model.check_inputs(rows.data)
     check_data(rows.data, model.info.get("data", {}))
     columns = _network_columns(model, rows.data, progress) if networks else {}
     for name, head in model.heads.items():
