@@ -152,7 +152,7 @@ def fit(
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint of the run.")] = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Show the schema and the settings, or the learners and their cost, and stop."),
+        typer.Option("--dry-run", help="Show the schema and the settings, or the learners and a rough cost, and stop."),
     ] = False,
     tensorboard: Annotated[
         Path | None, typer.Option(help="Folder to which the training is written for TensorBoard.")

@@ -139,14 +139,14 @@ def build_blocks(
     """
     blocks = dict[str, Block]()
     for name, each in described.items():
-        own, kind = under(tensors, f"{name}."), each["kind"]
+        arrays, kind = under(tensors, f"{name}."), each["kind"]
         if kind == LEARNED:
-            method = build(path, config, schema, own)
+            method = build(path, config, schema, arrays)
             with refusing_damage(path):  # names and shapes fit; a tokenizer or a backbone may not
-                cast(nn.Module, method).load_state_dict(own)
+                cast(nn.Module, method).load_state_dict(arrays)
             blocks[name] = Learned(method.eval(), config)
         elif kind in BLOCKS:
-            blocks[name] = _event_block(path, name, each, schema, own)
+            blocks[name] = _event_block(path, name, each, schema, arrays)
         elif kind == STATIC:
             with refusing_damage(path):
                 blocks[name] = StaticValues.of(schema, each["columns"])
