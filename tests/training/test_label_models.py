@@ -233,7 +233,7 @@ def test_static_columns_come_back_in_their_order(tmp_path: Path) -> None:
     spend = pl.DataFrame({"card": np.arange(N), "w": np.asarray(read.sequences.static["a"]) > 0})
     model = ev.fit_head(base, read, spend, "w", out=tmp_path / "model")
     before, after = (ev.predict(each, read).column("w_p_true") for each in (model, ev.load(tmp_path / "model")))
-    assert before.equals(after)
+    assert np.allclose(before.to_numpy(), after.to_numpy(), rtol=0, atol=1e-5)  # threads round differently
     assert [each.name for each in model.blocks["static"].fields] == ["a", "b"]  # type: ignore[attr-defined]
 
 
