@@ -26,8 +26,8 @@ from eventvec.labels.horizons import Rule
 from eventvec.labels.rules import listed_conditions
 from eventvec.learners.task import Target, target
 from eventvec.predicting.rows_to_predict import PredictionSources, rows_to_predict
-from eventvec.tables.read_options import LabelTime
-from eventvec.training.labelled_rows import LabelledRows, LabelSources, of_table
+from eventvec.training.head_options import HeadOptions
+from eventvec.training.labelled_rows import LabelledRows, LabelSources, labelled_rows
 
 N, START = 40, datetime(2024, 1, 5)
 LABELS = ("no_event", "event", "count", "time_to_next", "sum:paid")
@@ -249,7 +249,8 @@ def learned_from(events: pl.DataFrame, labels: pl.DataFrame, label: str, numeric
     def read(**cuts: Any) -> ev.Dataset:
         return ev.read(events, key="card", time="day", **COLUMNS, **cuts)
 
-    return of_table(None, read, labels, LabelSources((label,), numeric, LabelTime(), **options))
+    asked = HeadOptions(**options)
+    return labelled_rows(LabelSources(labels, (label,), read=read, options=asked, numeric=numeric))
 
 
 def blocks_of(model: Any) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def fit_labels(
     from eventvec.models.model_files import check_folder
     from eventvec.predicting.predictor_answer import explained
     from eventvec.training.label_models import learn_labels, plan_labels
-    from eventvec.training.labelled_rows import read_for_labels
+    from eventvec.training.labelled_rows import LabelSources, read_for_labels
 
     if labels is None or not names:
         raise ConfigError("give --labels TABLE and --label COLUMN together: the table of labels, and what to predict")
@@ -80,14 +80,14 @@ def fit_labels(
     def read(**cuts: Any) -> Any:
         return read_for_labels(events, reading, model, **cuts)
 
-    asked: dict[str, Any] = {"static": static, "base": model}
+    asked = LabelSources(labels, tuple(names), None, read, times, heads, static=static, base=model)
     if dry_run:
         with bar("planning"):
-            learned, learners, facts = plan_labels(read, labels, tuple(names), times, heads, **asked)
+            learned, learners, facts = plan_labels(asked)
         _show_plan(learned, learners, facts, json_)
         return
     with bar("training") as tick:
-        trained = learn_labels(None, read, labels, tuple(names), times, heads, progress=tick, **asked)
+        trained = learn_labels(asked, tick)
     formats = those_of(reading, TableFormat)
     trained = models.Model.save(_with_formats(trained, formats), out)  # type: ignore[arg-type]
     answers = {name: explained(trained.heads[name]) for name in names}

@@ -73,10 +73,10 @@ Values that occur fewer times than the minimum count are in no file.
 
 ## Before you use it
 
-An embedding can reveal what was never a column: where someone lives, their age, their health. Measure it: evaluate the
-embedding with the protected attribute as the label, beside aggregates, before the embedding leaves the team that may
-see the events. The embedding describes the entities and the time that it was trained on; its scores on others have to
-be measured.
+What a model computes from histories can reveal what was never a column: where someone lives, their age, their health.
+Measure it: evaluate the model with the protected attribute as the label, beside aggregates, before vectors or
+predictions leave the team that may see the events. The model describes the entities and the time that it was trained
+on; its scores on others have to be measured.
 """
 
 
@@ -225,9 +225,9 @@ def _scores(scores: Sequence[Mapping[str, Any]]) -> str:
     """Return the scores of each evaluation at the largest share of its labels."""
     if not scores:
         return (
-            "None are recorded here, so this card does not say what the embedding is worth. "
-            "`eventvec evaluate embeddings.parquet labels.parquet --label churn --json > churn.json` measures it, and "
-            "`eventvec card MODEL churn.json` adds the scores."
+            "None are recorded here. `eventvec evaluate MODEL events.parquet labels.parquet --label churn "
+            "--json > churn.json` measures what the model is worth on a label, and `eventvec card MODEL churn.json` adds "
+            "the scores."
         )
     return "\n\n".join(map(_scored, scores))
 
@@ -270,7 +270,11 @@ def _limits(
             "of people are treated alike, or what happens in another population or period."
         )
     else:
-        yield "Not tested: no evaluation is part of this card."
+        yield (
+            "Tested on its own labels alone."
+            if info.get("heads")
+            else "Not tested: no evaluation is part of this card."
+        )
     if period := facts.get("period"):
         yield (
             f"The events end at {period[1]}. Whether a later period differs, `eventvec drift OLD NEW --model MODEL` "
@@ -288,7 +292,7 @@ def _limits(
         yield f"The encoder learned from {learned}; scores on these labels count only for entities that were held out."
     if config and config["encoder"]["name"] not in RECURRENT:
         yield "The embedding cannot be continued exactly from a stored state; `eventvec update` reads recent events."
-    yield "What the embedding reveals about protected attributes was not audited here; see the end of this card."
+    yield "What the model reveals about protected attributes was not audited here; see the end of this card."
 
 
 def _usage(config: Mapping[str, Mapping[str, Any]], info: Mapping[str, Any]) -> str:

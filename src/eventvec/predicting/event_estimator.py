@@ -28,7 +28,7 @@ from eventvec.tables.sources import Tabular, kept
 from eventvec.tables.times import Duration, Instant
 from eventvec.training.head_options import MOST_VALUES, HeadOptions
 from eventvec.training.label_models import learn_labels
-from eventvec.training.labelled_rows import read_for_labels
+from eventvec.training.labelled_rows import LabelSources, read_for_labels
 from eventvec.training.progress_bars import bar
 
 
@@ -114,11 +114,11 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
             raise ConfigError("name the column of the table of labels to predict: fit(events, labels, 'churn')")
         source = None if data is not None else kept(events)  # which may be read twice
         with bar("training", self.progress) as tick:
-            model = learn_labels(
-                data, lambda **cuts: self._read(source, cuts), labels, () if label is None else (label,),
-                LabelTime(label_time, inclusive), options, numeric=self._numeric, static=static, base=base,
-                progress=tick,
+            asked = LabelSources(
+                labels, () if label is None else (label,), data, lambda **cuts: self._read(source, cuts),
+                LabelTime(label_time, inclusive), options, self._numeric, static, base,
             )  # fmt: skip
+            model = learn_labels(asked, tick)
         self._hold(model)
         return self
 

@@ -22,6 +22,7 @@ from eventvec.training.fit_options import FitOptions
 from eventvec.training.flat_settings import tables_of, with_settings
 from eventvec.training.head_options import HeadOptions
 from eventvec.training.label_models import learn_labels
+from eventvec.training.labelled_rows import LabelSources
 from eventvec.training.loop import train
 from eventvec.training.setup import parent_run, set_up
 
@@ -198,5 +199,5 @@ def _of_labels(
     if out is not None:
         model_files.check_folder(path_only(out))
         check_kept(of_heads.models)
-    model = learn_labels(data, lambda **_: data, labels, names, times, of_heads, base=base, progress=progress)
+    model = learn_labels(LabelSources(labels, names, data, time=times, options=of_heads, base=base), progress)
     return model if out is None else model.save(out)

@@ -48,6 +48,7 @@ from eventvec.learners.task import Target
 from eventvec.models.head import Head
 from eventvec.models.learned import NETWORK
 from eventvec.sequences import Array
+from eventvec.training.head_options import HeadOptions
 from eventvec.training.network_training import NetworkTraining
 
 HANDCRAFTED, ALL, BOTH = "hand-crafted", "all", "codes and convolutions"
@@ -117,6 +118,12 @@ class Effort:
     models: Mapping[str, Any] = field(default_factory=dict)
     deadline: float | None = None
     progress: Progress | None = None
+
+    @classmethod
+    def of(cls, options: HeadOptions, deadline: float | None = None, progress: Progress | None = None) -> Effort:
+        """Return what options allow."""
+        metric = "mae" if options.metric == "mae" else None
+        return cls(options.seed, metric, options.most_values, options.models, deadline, progress)
 
 
 def learn(

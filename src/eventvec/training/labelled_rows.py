@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -29,37 +29,38 @@ from eventvec.tables.frames import with_key
 from eventvec.tables.label_times import fitted_later, hides_later, labelled_histories, labels_beside
 from eventvec.tables.read_options import DECLINED, LabelTime
 from eventvec.tables.sources import Tabular, columns_of, kept
-from eventvec.tables.times import Duration, duration
+from eventvec.tables.times import duration
+from eventvec.training.head_options import HeadOptions
 from eventvec.training.head_training import HeadRows
 from eventvec.training.network_training import NetworkTraining
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LabelSources:
-    """What is learned, and from what beside the events.
+    """What is learned, and from what.
 
     Args:
-        labels: The columns to predict; none if the labels are an array.
-        numeric: Whether they are predicted as numbers, and not as classes; None to infer it.
+        table: The table of labels; or without `names`, one label for each row of the data.
+        names: The columns to predict.
+        events: The events, if they are a data set already.
+        read: Reads them otherwise, with further options of `ev.read`. Where labels have times, it reads twice, so
+            vocabularies and scales are those of the events before these times.
         time: Which events are read for a label.
+        options: How labels are learned.
+        numeric: Whether they are predicted as numbers, and not as classes; None to infer it.
         static: A table with the key and columns about the entity.
-        weight: The column of the weights, or with an array of labels the weights.
-        earlier_labels: The time after which a label is known; `DECLINED` to read no earlier labels; None to compute
-            them from the events if the table of labels has their rule.
-        features: Tables of the caller's features by name.
-        base: A model whose blocks are read, its vectors among them.
-        network: Whether a network is trained, from the encoder of the base if there is one.
+        base: A model whose blocks and heads are kept, and whose blocks are read, its vectors among them.
     """
 
-    labels: tuple[str, ...]
-    numeric: bool | None
-    time: LabelTime
+    table: Any
+    names: tuple[str, ...]
+    events: Dataset | None = None
+    read: Callable[..., Dataset] = read
+    time: LabelTime = LabelTime()  # noqa: RUF009 - it is frozen
+    options: HeadOptions = HeadOptions()  # noqa: RUF009 - it is frozen
+    numeric: bool | None = None
     static: Tabular | None = None
-    weight: Any = None
-    earlier_labels: Duration | None = None
-    features: Mapping[str, Tabular] = field(default_factory=dict)
     base: Model | None = None
-    network: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,43 +101,43 @@ def read_for_labels(events: Any, options: Mapping[str, Any], base: Model | None,
     return read(events, **options, **cuts)
 
 
-def of_table(
-    events: Dataset | None, reader: Callable[..., Dataset], labels: Tabular, asked: LabelSources
-) -> LabelledRows:
-    """Return what heads learn from a table of labels.
+def labelled_rows(asked: LabelSources) -> LabelledRows:
+    """Return what heads learn from; refuse labels for which the base has a head."""
+    if (base := asked.base) is not None:
+        if known := next((name for name in asked.names if name in base.heads), None):
+            raise ConfigError(f"the model {base.id} has a head for {shown(known)} already")
+        if any(head.inclusive != asked.time.inclusive for head in base.heads.values()):
+            raise ConfigError("the heads of a model read events by one rule: give inclusive as the other heads have it")
+    return _of_array(asked.events, asked) if asked.events is not None and not asked.names else _of_table(asked)
 
-    Args:
-        events: The events, if they are a data set already.
-        reader: Reads the events, with further options of `ev.read`. Where labels have times, it reads twice, so
-            vocabularies and scales are those of the events before these times.
-        labels: The table of labels.
-        asked: What is learned.
-    """
-    labels = kept(with_key(labels))
-    if asked.weight is not None and not isinstance(asked.weight, str):
-        raise ConfigError(f"weight must name a column of the table of labels, got {type(asked.weight).__name__}")
-    data = reader() if events is None else events
+
+def _of_table(asked: LabelSources) -> LabelledRows:
+    """Return what heads learn from a table of labels."""
+    labels, weight = kept(with_key(asked.table)), asked.options.weight
+    if weight is not None and not isinstance(weight, str):
+        raise ConfigError(f"weight must name a column of the table of labels, got {type(weight).__name__}")
+    data = asked.read() if asked.events is None else asked.events
     kinds = (data.schema.categorical, data.schema.numeric, data.schema.bags)
     taken = {each.name for kind in kinds for each in kind}
-    if among := next((label for label in asked.labels if label in taken), None):
+    if among := next((label for label in asked.names if label in taken), None):
         raise ConfigError(
             f"the label {shown(among)} is also a column of the events, which are features; rename it in the table of "
             "labels, or leave the column out: categorical=, numeric="
         )
-    timed = labels_beside(data, labels, list(asked.labels), asked.time, weight=asked.weight)
+    timed = labels_beside(data, labels, list(asked.names), asked.time, weight=weight)
     histories = labelled_histories(data, timed)
     notes = histories.notes
-    is_read_again = events is None and asked.base is None and timed.time is not None and data.moments is None
+    is_read_again = asked.events is None and asked.base is None and timed.time is not None and data.moments is None
     if is_read_again:
         rows = timed.table.filter(~timed.missing).select(timed.key, timed.time).drop_nulls()
-        histories = reader(cutoffs=rows, cutoff_column=timed.time, inclusive=asked.time.inclusive)
+        histories = asked.read(cutoffs=rows, cutoff_column=timed.time, inclusive=asked.time.inclusive)
     examples = join_examples(with_moment(_with_static(histories, asked)), timed, of="rows")
     if not is_read_again:
         runs = asked.base.info["holdouts"] if asked.base else ()
         notes += fitted_later(data.schema, runs, examples.times)
     own, about_rules = dict[str, Block](), list[str]()
     values = examples.labels if isinstance(examples.labels, dict) else {examples.name: examples.labels}
-    if asked.earlier_labels is None:
+    if asked.options.earlier_labels is None:
         for name, each in values.items():
             rule, about = rule_by_default(labels, histories.schema, name, each, timed)
             if rule is not None:
@@ -146,14 +147,14 @@ def of_table(
     return _learned(replace(examples, notes=notes), values, asked, own)
 
 
-def of_array(data: Dataset, labels: Any, asked: LabelSources) -> LabelledRows:
+def _of_array(data: Dataset, asked: LabelSources) -> LabelledRows:
     """Return what a head learns from one label for each row of the data."""
-    y = column(labels, "labels", len(data))
-    weights = None if asked.weight is None else column(asked.weight, "weight", len(data))
-    if asked.earlier_labels not in (None, DECLINED):
+    y, weight = column(asked.table, "labels", len(data)), asked.options.weight
+    weights = None if weight is None else column(weight, "weight", len(data))
+    if asked.options.earlier_labels not in (None, DECLINED):
         raise ConfigError("earlier_labels needs a table of labels with times; give one with label= and label_time=")
     rows = with_moment(_with_static(data, asked))
-    name = next(iter(asked.labels), "label")
+    name = "label"
     examples = Examples(rows, name, y, np.arange(len(y)), weights, notes=rows.notes)
     target = _target(examples, name, y, asked)
     if missing := len(y) - len(target.y):
@@ -166,7 +167,7 @@ def _with_static(data: Dataset, asked: LabelSources) -> Dataset:
     """Return the data with the static columns of the caller's table; refuse a label among them."""
     if asked.static is not None:
         data = attach(data, with_key(asked.static))
-    if among := next((label for label in asked.labels if label in data.sequences.static), None):
+    if among := next((label for label in asked.names if label in data.sequences.static), None):
         raise ConfigError(
             f"the label {shown(among)} is also a static column, which is a feature; leave it out of static="
         )
@@ -188,7 +189,7 @@ def _learned(
     data, timed = replace(examples.rows, notes=examples.notes), examples.timed
     time = None if timed is None else timed.time
     known = {} if timed is None or timed.moments is None else dict.fromkeys(values, timed)
-    rows = Rows(data, known, {name: with_key(table) for name, table in asked.features.items()}, None)
+    rows = Rows(data, known, {name: with_key(table) for name, table in asked.options.features.items()}, None)
     of_heads = list[HeadRows]()
     start = asked.base if asked.base and LEARNED in asked.base.blocks else None
     for name, each in values.items():
@@ -197,7 +198,7 @@ def _learned(
         of_label = examples if places is None else examples[places]
         _refuse_learned(asked.base, of_label.rows, target)
         counts = None if weights is None else weights[target.rows]
-        network = NetworkTraining(of_label.rows, target, counts, start) if asked.network else None
+        network = NetworkTraining(of_label.rows, target, counts, start) if asked.options.network else None
         block = own.get(name) or _from_table(rows, target, asked, time)
         blocks = {} if block is None else {EARLIER: block}
         of_heads.append(HeadRows(places, target, of_label.entities, counts, blocks, network))
@@ -236,7 +237,7 @@ def _blocks(rows: Rows, asked: LabelSources) -> dict[str, Block]:
     static, base = _static(rows.data, asked.base), asked.base
     if static is not None:
         blocks[STATIC] = static
-    for name in asked.features:
+    for name in asked.options.features:
         if name in (*BLOCKS, STATIC, EARLIER, LEARNED, NETWORK) or not name:
             raise ConfigError(
                 f"a table of features may not be called {shown(name)}; rename it: features={{'mine': table}}"
@@ -263,15 +264,15 @@ def _static(data: Dataset, base: Model | None) -> StaticValues | None:
 
 def _from_table(rows: Rows, target: Target, asked: LabelSources, time: str | None) -> Block | None:
     """Return the block of a label's earlier values in its table, if it is read."""
-    if asked.earlier_labels in (None, DECLINED):
+    delay = asked.options.earlier_labels
+    if delay in (None, DECLINED):
         return None
     labels = rows.labels.get(target.name)
     if time is None or labels is None:
         raise ConfigError(
             "earlier_labels needs the time of each label; name its column in the table of labels: label_time="
         )
-    assert asked.earlier_labels is not None
-    if isinstance(asked.earlier_labels, timedelta) and asked.earlier_labels % timedelta(seconds=1):
+    if isinstance(delay, timedelta) and delay % timedelta(seconds=1):
         raise ConfigError("earlier_labels must be whole seconds, because a folder holds them so")
-    duration(rows.data.schema, asked.earlier_labels)
-    return EarlierLabels(labels.key, target.empty, asked.earlier_labels, asked.time.inclusive)
+    duration(rows.data.schema, delay)
+    return EarlierLabels(labels.key, target.empty, delay, asked.time.inclusive)
