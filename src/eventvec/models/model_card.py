@@ -226,8 +226,8 @@ def _scores(scores: Sequence[Mapping[str, Any]]) -> str:
     if not scores:
         return (
             "None are recorded here. `eventvec evaluate MODEL events.parquet labels.parquet --label churn "
-            "--json > churn.json` measures what the model is worth on a label, and `eventvec card MODEL churn.json` adds "
-            "the scores."
+            "--json > churn.json` measures what the model is worth on a label, and `eventvec card MODEL churn.json` "
+            "adds the scores."
         )
     return "\n\n".join(map(_scored, scores))
 
