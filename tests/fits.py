@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import tomli_w
 import torch
 
 import eventvec as ev
+from eventvec.blocks import untrained
 from eventvec.models import Record
 from eventvec.models.model_files import INFO, digests
 
@@ -25,6 +26,19 @@ READ: dict[str, Callable[[str], Any]] = {
     "schema.json": json.loads,
     "config.toml": tomllib.loads,
 }
+
+
+def without_codes() -> Iterator[None]:
+    """Leave out codes and convolutions, which have tests of their own and take two thirds of the time of a head.
+
+    It is the body of a fixture. Afterwards the blocks stand in their order again, on which the bits of heads depend.
+    """
+    every = dict(untrained.BLOCKS)
+    for name in ("codes", "convolutions"):
+        del untrained.BLOCKS[name]
+    yield
+    untrained.BLOCKS.clear()
+    untrained.BLOCKS.update(every)
 
 
 def table(entities: int = 40, events: int = 30, seed: int = 0) -> pl.DataFrame:

@@ -15,7 +15,7 @@ import pytest
 from tests.commands import answer, invoke
 
 import eventvec as ev
-from eventvec.blocks import untrained
+import fits
 from eventvec.blocks.earlier_labels import EARLIER
 from eventvec.blocks.labels_by_rule import NOT_READ, READ, LabelsByRule
 from eventvec.blocks.rows import Rows
@@ -34,10 +34,7 @@ LABELS = ("no_event", "event", "count", "time_to_next", "sum:paid")
 COLUMNS: dict[str, Any] = {"categorical": ["shop"], "numeric": ["paid"]}
 
 
-@pytest.fixture(autouse=True)
-def hand_crafted_features_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("codes", "convolutions"):
-        monkeypatch.delitem(untrained.BLOCKS, name)
+hand_crafted_features_alone = pytest.fixture(fits.without_codes, autouse=True, scope="module")
 
 
 def numbered(seed: int = 0, kind: type[Any] = int) -> pl.DataFrame:

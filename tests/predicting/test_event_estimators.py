@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -32,15 +32,7 @@ KNOWN = START + timedelta(days=200)
 OPTIONS: dict[str, Any] = {"categorical": ["what"], "numeric": ["paid"], "progress": False}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def hand_crafted_features_alone() -> Iterator[None]:
-    """The other blocks of events have tests of their own; without them these tests take a third of the time."""
-    every = dict(untrained.BLOCKS)
-    for name in ("codes", "convolutions"):
-        del untrained.BLOCKS[name]
-    yield
-    untrained.BLOCKS.clear()
-    untrained.BLOCKS.update(every)  # in their order
+hand_crafted_features_alone = pytest.fixture(fits.without_codes, autouse=True, scope="module")
 
 
 def labels(n: int = N) -> pl.DataFrame:

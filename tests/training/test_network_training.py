@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import polars as pl
 import pytest
 
 import eventvec as ev
-from eventvec.blocks import untrained
+import fits
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.learners import stacking
 from eventvec.models import load
@@ -23,14 +22,7 @@ N, EVENTS, START = 120, 12, datetime(2024, 1, 1)
 KNOWN = START + timedelta(days=30)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def hand_crafted_features_alone() -> Iterator[None]:
-    every = dict(untrained.BLOCKS)
-    for name in ("codes", "convolutions"):
-        del untrained.BLOCKS[name]
-    yield
-    untrained.BLOCKS.clear()
-    untrained.BLOCKS.update(every)  # in their order
+hand_crafted_features_alone = pytest.fixture(fits.without_codes, autouse=True, scope="module")
 
 
 @pytest.fixture

@@ -61,7 +61,10 @@ def _with_heads(learned: LabelledRows, blocks: Mapping[str, Block], heads: list[
         for head in heads
     }
     every_head = {**(base.heads if base else {}), **named}
+    networks = base.declared.label_fields if base else ()
     columns = [f"{name}_{each}" for name, head in every_head.items() for each in head.columns]
+    columns += [f"{each.name}_prediction" for each in networks]
+    columns += [f"{each.name}_p_{value}" for each in networks for value in getattr(each, "values", ())]
     if twice := next((name for name in columns if columns.count(name) > 1), None):
         raise ConfigError(f"two labels have predictions of the name {twice!r}; rename one of the labels")
     schema = replace(data.schema, static=tuple(fields.values()))
