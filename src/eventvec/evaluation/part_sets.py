@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from eventvec.sequences import Array
 
 PART = "embedding: "
 """The beginning of the names of these sets, which no other set of features may have."""
-WITHOUT = f"{PART}without "
 
 
 def part_sets(values: Array, parts: Mapping[str, tuple[int, int]]) -> dict[str, Array]:
@@ -23,7 +22,7 @@ def part_sets(values: Array, parts: Mapping[str, tuple[int, int]]) -> dict[str, 
     sets = {f"{PART}{name}": values[:, start:end] for name, (start, end) in parts.items()}
     if len(parts) > 2:
         sets |= {
-            f"{WITHOUT}{name}": np.delete(values, np.s_[start:end], axis=1) for name, (start, end) in parts.items()
+            f"{PART}without {name}": np.delete(values, np.s_[start:end], axis=1) for name, (start, end) in parts.items()
         }
     return sets
 
@@ -31,9 +30,3 @@ def part_sets(values: Array, parts: Mapping[str, tuple[int, int]]) -> dict[str, 
 def is_part(name: str) -> bool:
     """Return whether a set of features is a part of an embedding, or an embedding without a part."""
     return name.startswith(PART)
-
-
-def lacking_a_part(names: Iterable[str]) -> list[str]:
-    """Return the sets whose differences to the embedding show the worth of its parts: those that lack one part."""
-    parts = [name for name in dict.fromkeys(names) if is_part(name)]
-    return [name for name in parts if name.startswith(WITHOUT)] or parts
