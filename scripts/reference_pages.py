@@ -77,11 +77,10 @@ def first_sentence(text: str) -> str:
 
 
 def title_of(name: str) -> str:
-    """Return a name as users write it, such as `ev.fit`; names that are not in a public module stand alone."""
-    short = name.rpartition(".")[2]
+    """Return a name as users write it, such as `ev.fit`; the estimators stand in modules that are not public."""
     if not name.startswith("eventvec.predicting."):
         return name.replace("eventvec.", "ev.", 1)
-    return short if docstring(f"eventvec.{short}") is None else f"ev.{short}"
+    return f"ev.{name.rpartition('.')[2]}"
 
 
 # What becomes of a list

@@ -63,7 +63,6 @@ def test_six_lines_on_a_pandas_frame(tmp_path: Path, capsys: pytest.CaptureFixtu
     z = m.transform(receipts)
     result = m.evaluate(churned, "churn", features={"mine": mine}, models=["logistic_regression"])
     clf = m.fine_tune(churned, "churn", epochs=20)
-    assert repr(clf) == f"FineTuned(churn, classes false, true, {clf.run_!r})"
     m.save(tmp_path / "run")
     similar = m.similar("c03", 10)
 
@@ -71,12 +70,12 @@ def test_six_lines_on_a_pandas_frame(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert (z.index.name, len(z), list(z.columns)) == ("card", N, list(m.get_feature_names_out()))
     assert {"embedding", "handcrafted", "mine"} <= set(result.frame()["features"])
     assert str(" ".join(result.verdict)) in " ".join(capsys.readouterr().out.split())
-    probabilities = clf.predict_proba(receipts)
-    assert list(probabilities.columns) == ["p_false", "p_true"]
+    predicted = ev.predict(clf, receipts).to_pandas().set_index("card")
+    probabilities = predicted[["p_false", "p_true"]]
     assert np.allclose(probabilities.sum(axis=1), 1, atol=1e-6)
-    truth = churned.set_index("card")["churn"].loc[probabilities.index]
-    assert ((probabilities["p_true"] > 0.5) == truth).mean() > 0.9
-    assert (clf.predict(receipts)["prediction"] == probabilities.idxmax(axis=1).str.removeprefix("p_")).all()
+    truth = churned.set_index("card")["churn"].loc[predicted.index]
+    assert ((predicted["p_true"] > 0.5) == truth).mean() > 0.9
+    assert (predicted["prediction"] == probabilities.idxmax(axis=1).str.removeprefix("p_")).all()
     assert similar.shape == (10, 1)
     assert pd.testing.assert_frame_equal(ev.EventVectorizer.load(tmp_path / "run").transform(receipts), z) is None
 
@@ -140,7 +139,7 @@ def test_a_format_applies_to_later_tables_and_a_cut_to_those_of_fit_alone(tmp_pa
         vectorizer.transform(texts).drop("card").to_numpy(), vectorizer.run_.embed(frame).values, atol=1e-5
     )
     model = vectorizer.fine_tune(labels(), "churn", epochs=1)
-    assert model.predict(texts).shape == (N, 2)
+    assert ev.predict(model, texts, time_format="%d/%m/%Y %H:%M:%S").shape == (N, 4)
     cut_near = vectorizer.similar("c03", 3)
     expected = vectorizer.similar("c03", 3, events=ev.until(vectorizer.run_.read(frame), cut))
     assert cut_near.equals(expected)
@@ -162,30 +161,20 @@ def test_the_nearest_are_those_of_the_largest_cosine(vectorizer: ev.EventVectori
     assert near["similarity"].to_list() == pytest.approx([cosines[key] for key in expected], abs=1e-5)
 
 
-def test_a_number_is_fine_tuned_and_has_no_probabilities(vectorizer: ev.EventVectorizer) -> None:
+def test_fine_tuning_returns_a_model_of_the_label(vectorizer: ev.EventVectorizer, tmp_path: Path) -> None:
     spent = events().group_by("card").agg(pl.col("paid").sum())
-    model = vectorizer.fine_tune(spent, "paid", epochs=2)
-    assert model.predict(events()).columns == ["card", "prediction"]
-    assert model.classes_ is None
-    with pytest.raises(ev.ConfigError, match="the label is a number"):
-        model.predict_proba(events())
-
-
-def test_labels_of_a_data_set_come_out_as_arrays(vectorizer: ev.EventVectorizer, tmp_path: Path) -> None:
-    data = vectorizer.run_.read(events())
+    assert ev.predict(vectorizer.fine_tune(spent, "paid", epochs=2), events()).column_names == ["card", "prediction"]
     model = vectorizer.fine_tune(labels(), "churn", epochs=1)
-    assert model.predict(data).shape == (N,)
-    assert model.predict_proba(data[[3, 4]]).shape == (2, 2)
-    saved = model.save(tmp_path / "tuned")
-    assert ev.predict(ev.load(saved.path), events()).num_rows == N
+    assert ev.predict(model, vectorizer.run_.read(events())[[3, 4]]).shape == (2, 4)
+    assert ev.predict(ev.load(model.save(tmp_path / "tuned").path), events()).num_rows == N
 
 
 def test_columns_of_the_table_of_labels_are_inputs(vectorizer: ev.EventVectorizer) -> None:
     people = labels().with_columns(segment=pl.Series(["a", "b", "c"] * 20)).to_pandas().set_index("card")
     model = vectorizer.fine_tune(people, "churn", static_inputs=["segment"], epochs=1)
-    assert model.predict(events(), people).columns == ["card", "prediction"]
+    assert ev.predict(model, events(), static=people).column_names == ["card", "prediction", "p_false", "p_true"]
     with pytest.raises(ev.EventvecError, match="segment"):
-        model.predict_proba(events())
+        ev.predict(model, events())
 
 
 # scikit-learn

@@ -72,12 +72,11 @@ def test_labels_of_several_times_are_learned_and_predicted_as_of_each(encoder: s
 def test_the_estimator_learns_panels_and_predicts_as_of_cutoffs() -> None:
     vectorizer = ev.EventVectorizer("card", "at", categorical=["what"], epochs=1, progress=False).fit(events())
     model = vectorizer.fine_tune(panel().to_pandas(), "y", epochs=2)
-    frame = model.predict(events().to_pandas(), cutoffs=panel().to_pandas(), cutoff_column="month")
-    assert list(frame.columns) == ["month", "prediction"]
-    assert len(frame) == len(panel())
-    shares = model.predict_proba(events(), cutoffs=panel(), cutoff_column="month")
-    assert set(shares.columns) == {"card", "month", "p_false", "p_true"}
-    assert len(model.predict(events())) == N
+    table = ev.predict(model, events().to_pandas(), cutoffs=panel().to_pandas(), cutoff_column="month")
+    assert table.column_names[:3] == ["card", "month", "prediction"]
+    assert set(table.column_names[3:]) == {"p_false", "p_true"}
+    assert len(table) == len(panel())
+    assert len(ev.predict(model, events())) == N
 
 
 def test_a_batch_has_the_loss_of_its_rows_one_by_one() -> None:

@@ -7,7 +7,6 @@
     grids            what a targeted method predicts at places
     event_surprise   `surprise`: how unlikely each event was to a model
     predictor_answer  what a head is worth
-    fine_tuned       a network of one label, which `EventVectorizer.fine_tune` returns
     vectorizer       `EventVectorizer`; it needs scikit-learn
     event_estimators  `EventClassifier` and `EventRegressor`; they need scikit-learn
     event_estimator  what these share

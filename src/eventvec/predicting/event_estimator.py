@@ -17,9 +17,8 @@ from eventvec.errors import CheckpointError, ConfigError, shown
 from eventvec.models import Model, load
 from eventvec.models.head import Head
 from eventvec.options import option_types, refuse_unknown, with_checked_names
-from eventvec.predicting.fine_tuned import Events
 from eventvec.predicting.predictor_answer import explained
-from eventvec.predicting.rows_to_predict import PredictionSources, identifying, rows_to_predict
+from eventvec.predicting.rows_to_predict import Events, PredictionSources, identifying, rows_to_predict
 from eventvec.sequences import Array
 from eventvec.tables.frames import frame_of, library_of
 from eventvec.tables.other_data import check_data

@@ -15,7 +15,7 @@ from eventvec.dataset import Dataset
 from eventvec.models import Model
 from eventvec.options import with_checked_names
 from eventvec.predicting.event_estimator import EventEstimator, check_scored, predicted_frame
-from eventvec.predicting.fine_tuned import Events
+from eventvec.predicting.rows_to_predict import Events
 from eventvec.tables.sources import Tabular
 from eventvec.tables.times import Instant
 from eventvec.training.head_options import MOST_VALUES

@@ -26,6 +26,7 @@ from eventvec.predicting.grids import predictions
 from eventvec.predicting.rows_to_predict import PredictionSources, identifying, rows_to_predict
 from eventvec.schema import Categorical, Numeric
 from eventvec.sequences import Array
+from eventvec.tables.frames import with_key
 from eventvec.tables.other_data import check_data
 from eventvec.tables.outputs import MARK
 from eventvec.tables.prediction_places import Places, read_places
@@ -123,6 +124,8 @@ def predicted(
 ) -> tuple[pa.Table, Rows]:
     """Return predictions, as `predict` does, and the rows that they are of."""
     check_model(model)
+    static = None if static is None else with_key(static)
+    options |= {"cutoffs": with_key(cutoffs)} if (cutoffs := options.get("cutoffs")) is not None else {}
     networks = model.declared.label_fields
     targeted = LEARNED in model.blocks and isinstance(model.method, TargetedMethod)
     if targeted and (at is not None or not model.heads):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -21,6 +21,9 @@ from eventvec.tables.label_times import TimedLabels, labels_beside, readable, ti
 from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular, kept, read_table
 from eventvec.tables.times import Instant
+
+Events: TypeAlias = Dataset | Tabular | Sequence[Mapping[str, Any]]
+"""The events of a prediction: a data set, a table, or a list with a dictionary for each event."""
 
 
 @dataclass(frozen=True)

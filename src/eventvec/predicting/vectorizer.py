@@ -22,7 +22,7 @@ from eventvec.errors import ConfigError, listed, nearest
 from eventvec.evaluation import EvaluationOptions, LabelOptions, evaluate
 from eventvec.models import Model, load
 from eventvec.options import accepts, gather, option_types, with_checked_names
-from eventvec.predicting.fine_tuned import Events, FineTuned
+from eventvec.predicting.rows_to_predict import Events
 from eventvec.searching import Index
 from eventvec.tables import Embeddings, read
 from eventvec.tables.embeddings import vector_names
@@ -257,8 +257,8 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         events: Dataset | Tabular | None = None,
         static_inputs: Sequence[str] | None = None,
         **options: Any,
-    ) -> FineTuned:
-        """Return a model of a label, whose encoder starts from this one; the vectorizer stays as it is.
+    ) -> Model:
+        """Return a model of a label, whose encoder starts from this one; `ev.predict` predicts by it.
 
         Args:
             labels: A table with the key and the label. In pandas, the key may be the index.
@@ -274,7 +274,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         check_is_fitted(self, "run_")
         options = {"seed": self.random_state, **options}
         with bar("training", self.progress) as tick:
-            run = fine_tune(
+            return fine_tune(
                 self.run_,
                 self._data(events),
                 with_key(labels),
@@ -283,7 +283,6 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
                 progress=of_training(tick),
                 **options,
             )
-        return FineTuned(run, self._of_reading(TableFormat))
 
     @with_checked_names
     def similar(self, key: Any, count: int = 10, *, events: Events | None = None) -> Any:
