@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import ConfigError
-from eventvec.options import at_least
+from eventvec.options import at_least, within
 from eventvec.sequences import Sequences, keep_copy, on_host, with_copy
 from eventvec.views.draws import Disjoint, Sized, integers, shuffled_order, slice_lengths, sources, subset
 from eventvec.views.perturbed import Perturbed
@@ -200,8 +200,7 @@ class Altered:
     shuffle: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
+        within("dropout", self.dropout, 0, 1, "[)")
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: true for rows that the other sampler can use."""
