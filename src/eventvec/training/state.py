@@ -203,11 +203,7 @@ class Training:
                 torch.cuda.set_rng_state(tensors["cuda_rng"], self.rng.device)
 
     def _averages(self, tensors: Mapping[str, Tensor]) -> dict[int, dict[str, Tensor]]:
-        """Return the averages of each weight, by its number.
-
-        Args:
-            tensors: The averages; the name of each begins with the number of the weight.
-        """
+        """Return the averages of each weight by its number, with which the names of the tensors begin."""
         shapes = [weight.shape for group in self.optimizer.param_groups for weight in group["params"]]
         averages: dict[int, dict[str, Tensor]] = {}
         for name, value in tensors.items():
