@@ -20,7 +20,7 @@ from commands import answer
 from eventvec import models
 from eventvec.dataset import Dataset, text_column
 from eventvec.embedding import encode
-from eventvec.methods.retrieval import score_retrieval
+from eventvec.methods.retrieval import mean_reciprocal_rank
 from eventvec.methods.tpp_embedding import TPPEmbedding
 from eventvec.models import Record
 from eventvec.sequences import Sequences
@@ -49,7 +49,7 @@ def collapsing(data: Dataset) -> TPPEmbedding:
 
 
 def mrr(method: TPPEmbedding, x: Sequences) -> float:
-    return score_retrieval(encode(method.text, x), encode(method.encoder, x)).mrr
+    return mean_reciprocal_rank(encode(method.text, x), encode(method.encoder, x))
 
 
 def stop_at(step: int) -> Callable[[Record], None]:

@@ -17,7 +17,7 @@ from eventvec.encoders.sentences import SentenceEncoder, SentenceTower
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import suggests, usable_rows
 from eventvec.methods.label_losses import has_label, static_column
-from eventvec.methods.retrieval import score_retrieval
+from eventvec.methods.retrieval import mean_reciprocal_rank
 from eventvec.options import above_zero
 from eventvec.schema import KNOWN, Categorical
 from eventvec.sequences import Sequences
@@ -181,7 +181,7 @@ class TPPEmbedding(nn.Module):
         """
         pairs = [(self.text(batch), self.encoder(batch)) for batch in batches]
         descriptions, histories = (torch.cat(vectors) for vectors in zip(*pairs, strict=True))
-        return score_retrieval(descriptions, histories).mrr
+        return mean_reciprocal_rank(descriptions, histories)
 
 
 def _domain_field(encoder: Encoder, name: str) -> Categorical:
