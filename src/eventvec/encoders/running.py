@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from eventvec.encoders.aggregates import by_blocks, finite
 from eventvec.encoders.running_places import COUNT, MEAN, NORM, Column, Places
-from eventvec.options import at_least
+from eventvec.options import each_at_least
 from eventvec.schema import FIRST, MISSING, Schema
 from eventvec.sequences import BLOCK, Sequences
 
@@ -71,8 +71,7 @@ class RunningHandcrafted(nn.Module):
 
     def __init__(self, schema: Schema, values: int = 200, frequent: int = 20, within: int = 0) -> None:
         super().__init__()
-        for name, number in (("values", values), ("frequent", frequent), ("within", within)):
-            at_least(name, number, 0)
+        each_at_least(0, values=values, frequent=frequent, within=within)
         self.values, self.frequent, self.within, self.clock = values, frequent, within, schema.clock
         self.numeric, self.categorical = schema.numeric, schema.categorical
         self.conditions = [[f"{c.name}={value}" for value in c.values[:values]] for c in self.categorical]
