@@ -40,7 +40,7 @@ from eventvec.training.optimizer import head_weights, optimizer
 from eventvec.training.settings_tried import best_trial, check_trials
 from eventvec.training.setup import options_of, with_precision
 from eventvec.training.state import Training
-from eventvec.training.validation import Split, generator, rows_per_step, size_note, split, validation_batches
+from eventvec.training.validation import Split, generator, rows_per_step, size_note, split
 
 Progress = Callable[[Record], None]
 CHECKPOINT = "checkpoint.safetensors"
@@ -177,7 +177,7 @@ def _train_once(
     """Train a run's method until a bound is reached, from a checkpoint if there is one, and return the state."""
     method, place = run.method, x.device
     weights = optimizer(method, options.lr, options.encoder_lr, options.optimizer, options.weight_decay)
-    state = Training(method, weights, generator(place, options.seed), options)
+    state = Training(method, weights, generator(place, options.seed), options, rows)
     torch.manual_seed(int(torch.randint(2**62, (), generator=state.rng, device=place)))  # dropout reads only this
     has_checkpoint = distributed.broadcast_result(lambda: run.path is not None and (run.path / checkpoint).exists())
     if has_checkpoint and run.path is not None:
@@ -186,8 +186,7 @@ def _train_once(
     file = run.path / checkpoint if run.path is not None and distributed.is_first() else None
     if file is not None:
         write_text(file.with_name("metrics.jsonl"), "".join(map(_line, state.history)))
-    size = rows_per_step(options, rows.training, rows.entity)
-    state.begin(rows.training, validation_batches(rows.held_out, size), size, rows.entity)
+    state.begin()
     try:
         _train_epochs(state, x, file, progress)
     finally:
