@@ -81,9 +81,8 @@ class TextEncoder(nn.Module):
         inputs = list(zip(first, second, strict=True)) if "segment" in x.columns else first
         encodings = self.tokenizer.encode_batch_fast(inputs)
         lengths = torch.tensor([len(encoding) for encoding in encodings], dtype=torch.int64)
-        lists = {"token": [e.ids for e in encodings], "kind": [e.type_ids for e in encodings]}
-        lists["special"] = [e.special_tokens_mask for e in encodings]
-        columns = {n: backbones.concatenated(rows) for n, rows in lists.items()}
+        names = {"token": "ids", "kind": "type_ids", "special": "special_tokens_mask"}
+        columns = {n: backbones.concatenated(getattr(e, name) for e in encodings) for n, name in names.items()}
         return Sequences(columns, lengths.cumsum(0) - lengths, lengths).to(x.device)
 
     def _shortened(self, texts: list[str]) -> list[str]:
