@@ -13,7 +13,7 @@ from torch import Tensor
 import make
 from eventvec.dataset import Dataset, text_column
 from eventvec.embedding import encode
-from eventvec.methods.retrieval import score_retrieval
+from eventvec.methods.retrieval import mean_reciprocal_rank
 from eventvec.methods.tpp_embedding import TPPEmbedding
 from eventvec.sequences import Sequences
 
@@ -43,4 +43,4 @@ def slow_loss(query: Tensor, key: Tensor, scale: float) -> float:
 
 
 def score(trained: TPPEmbedding, data: Dataset) -> float:
-    return score_retrieval(encode(trained.text, data.sequences), encode(trained.encoder, data.sequences)).mrr
+    return mean_reciprocal_rank(encode(trained.text, data.sequences), encode(trained.encoder, data.sequences))

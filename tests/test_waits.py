@@ -20,6 +20,7 @@ from eventvec.sequences import Sequences, on_host
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.optimizer import OptimizerName, optimizer
 from eventvec.training.state import Training
+from eventvec.training.validation import Split
 from eventvec.views import (
     Altered,
     CappedSamples,
@@ -98,13 +99,14 @@ def test_a_training_step_waits_for_views_and_for_the_value_of_the_loss_only(name
     options = FitOptions(
         epochs=1, batch_size=2, clip=1.0, optimizer=name, warmup=2, encoder_lr=0.01, precision="float32"
     )
-    state = Training(method, optimizer(method, 0.01, 0.001, name), Generator().manual_seed(0), options)
+    rows = Split(torch.arange(len(x)), torch.arange(0), None)
     with Pretended() as device:
         known(x)
-        state.begin(torch.arange(len(x)), [], options.batch_size)
+        state = Training(method, optimizer(method, 0.01, 0.001, name), Generator().manual_seed(0), options, rows)
+        state.begin()
         device.waits.clear()
-        for rows in state.batches():
-            state.step(x[rows])
+        for batch in state.batches():
+            state.step(x[batch])
     assert state.steps > 1
     assert device.waits.total() == 2 * state.steps, device.waits
 

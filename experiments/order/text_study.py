@@ -284,7 +284,7 @@ def _fit(method: ev.methods.CrossOrder | ev.methods.MaskedLanguage, arm: Arm, of
         data = of.notes.data[np.flatnonzero(np.isin(of.notes.entity, of.others))]
         data, size, epochs = (data[:16], size, epochs) if arm.small else (data, NOTES, NOTE_EPOCHS)
     else:
-        training = split(method, data.sequences, FitOptions(validation=share, seed=arm.seed))[0]
+        training = split(method, data.sequences, FitOptions(validation=share, seed=arm.seed))[0].training
         steps, drawn = epochs * (len(training) // size), _drawn(data, training)
         if arm.pairs:
             data = cut_histories(data, training, arm.pairs, arm.seed)

@@ -209,7 +209,7 @@ def _trained(arm: Arm, of: Benchmark) -> Similarities:
     place = next(method.parameters()).device
     if arm.epochs:
         rows = data.sequences[torch.as_tensor(learned)].to(place)
-        held_out = held_out_rows(method, rows, FitOptions(validation=share, seed=arm.seed))[1]
+        held_out = held_out_rows(method, rows, FitOptions(validation=share, seed=arm.seed))[0].held_out
         computed["held out rows"] = learned[held_out.cpu().numpy()]
     x = data.sequences[torch.as_tensor(of.split.test)].to(place)
     start = perf_counter()

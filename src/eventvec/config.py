@@ -139,16 +139,11 @@ def resolved(config: Table, method: Method) -> Table:
 def _resolve(table: Table, part: Any) -> None:
     """Put whole paths, and what a part chose for `auto`, into its table and into those of its own parts."""
     for option, value in table.items():
-        resolved = _argument(part, option)
+        resolved = getattr(part, option, None)
         if isinstance(value, str) and isinstance(resolved, str | float):
             table[option] = resolved
         elif isinstance(value, dict) and isinstance(resolved, nn.Module):
             _resolve(value, resolved)
-
-
-def _argument(part: Any, option: str, default: Any = None) -> Any:
-    """Return the argument of its constructor that a part keeps as an attribute."""
-    return getattr(part, option, default)
 
 
 def describe(method: Method) -> Table:
@@ -246,12 +241,7 @@ def completed(table: Table, names: Mapping[str, Callable[..., Any]]) -> Table:
 
 
 def _table(part: Any, without: set[str]) -> Table:
-    """Return the table from which an encoder, a method or a part of one can be built.
-
-    Args:
-        part: An instance of a class that configurations name.
-        without: The arguments of its constructor that are left out.
-    """
+    """Return the table from which a part can be built, without some arguments of its constructor."""
     names = {kind: name for name, kind in {**NESTED, **ENCODER_NAMES, **METHOD_NAMES}.items() if inspect.isclass(kind)}
     what = type(part).__name__
     if type(part) not in names:
@@ -262,7 +252,7 @@ def _table(part: Any, without: set[str]) -> Table:
     table, kept_as = Table(name=names[type(part)]), capabilities(part).kept_as
     kind: Any = type(part)
     for option in arguments(kind):
-        value = None if option in without else _argument(part, kept_as.get(option, option), default=ABSENT)
+        value = None if option in without else getattr(part, kept_as.get(option, option), ABSENT)
         if value is ABSENT:
             raise ConfigError(
                 f"{what} does not keep its argument {option!r} as an attribute, so a model folder cannot hold it; set "

@@ -97,14 +97,13 @@ def check_values(tables: Mapping[str, Any]) -> None:
         Traceback (most recent call last):
         ValueError: fit.seed is a whole number of more than 64 bits
     """
-    values: list[tuple[str, Any, int]] = [("", tables, 0)]
-    while values:
-        place, value, depth = values.pop()
+    for path, value, depth in _walk(tables):
+        option = path.replace("[]", "")
         if depth > DEEPEST:
-            raise ValueError(f"{place.split('.')[0]} has tables or lists that are nested in more than {DEEPEST} levels")
+            table = option.split(".")[0]
+            raise ValueError(f"{table} has tables or lists that are nested in more than {DEEPEST} levels")
         if isinstance(value, int) and value.bit_length() > 63:
-            raise ValueError(f"{place} is a whole number of more than 64 bits")
-        values += [(part, child, depth + 1) for part, child in _children(place, value)]
+            raise ValueError(f"{option} is a whole number of more than 64 bits")
 
 
 def check_texts(tables: Mapping[str, Any], addresses: Sequence[str]) -> None:
@@ -119,35 +118,36 @@ def check_texts(tables: Mapping[str, Any], addresses: Sequence[str]) -> None:
         Traceback (most recent call last):
         ValueError: a text of [encoder] looks like an address with a password, which only data.path may have; ...
     """
-    values: list[tuple[str, Any]] = [("", tables)]
-    while values:
-        place, value = values.pop()
+    for path, value, _ in _walk(tables):
         texts = list(map(str, value)) if isinstance(value, Mapping) else []
-        if isinstance(value, str) and place not in addresses and place.rpartition(".")[0] != addresses[0]:
+        if isinstance(value, str) and path not in addresses and path.rpartition(".")[0] != addresses[0]:
             texts = [value]
         if any(map(has_login, texts)):
-            table = f"[{place.split('.')[0]}]" if place else "the configuration"
+            table = f"[{path.split('.')[0]}]" if path else "the configuration"
             raise ValueError(
                 f"a text of {table} looks like an address with a password, which only {', '.join(addresses)} may have; "
                 "it is not shown"
             )
-        values += _children(f"{place}[]" if isinstance(value, list | tuple) else place, value)
 
 
-def _children(place: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield each value in a table or list, after its place."""
-    if isinstance(value, Mapping):
-        yield from ((f"{place}.{name}" if place else str(name), child) for name, child in value.items())
-    elif isinstance(value, list | tuple):
-        yield from ((place, child) for child in value)
+def _walk(tables: Mapping[str, Any]) -> Iterator[tuple[str, Any, int]]:
+    """Yield each value in tables and lists after its path, in which `[]` is any element of a list, with its depth."""
+    values: list[tuple[str, Any, int]] = [("", tables, 0)]
+    while values:
+        path, value, depth = values.pop()
+        yield path, value, depth
+        if isinstance(value, Mapping):
+            values += [(f"{path}.{name}" if path else str(name), each, depth + 1) for name, each in value.items()]
+        elif isinstance(value, list | tuple):
+            values += [(f"{path}[]", each, depth + 1) for each in value]
 
 
-def _value(place: str, text: str) -> Any:
+def _value(option: str, text: str) -> Any:
     """Return the value of TOML text; a word without quotes is a string."""
     try:
         value, *others = parse(f"v = {text}").values()
     except tomllib.TOMLDecodeError:
         return text
     except ValueError as error:
-        raise ConfigError(f"--set {place}: {error}") from error
+        raise ConfigError(f"--set {option}: {error}") from error
     return text if others else value

@@ -9,7 +9,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from eventvec.encoders.at_places import CrossAttention, KernelMean, PlaceEncoder, context_at, targets_of
+from eventvec.encoders.at_places import CrossAttention, KernelMean, context_at, targets_of
+from eventvec.encoders.interface import capabilities
 from eventvec.encoders.points import Numbers, PointEncoder
 from eventvec.encoders.sets import SetEncoder
 from eventvec.errors import ConfigError, DataError
@@ -84,8 +85,8 @@ def test_a_row_depends_on_its_place_and_on_no_other_row(kind):
     elsewhere = built.at(x, covariate + 1)
     differs = ~torch.isclose(elsewhere, context, atol=1e-5).all(1)
     assert differs.tolist() == [True, False, True]  # a row of one event has one weight, 1
-    assert isinstance(built, PlaceEncoder)
-    assert not isinstance(SetEncoder(PointEncoder(), dim=8), PlaceEncoder)
+    assert capabilities(built).at is not None
+    assert capabilities(SetEncoder(PointEncoder(), dim=8)).at is None
 
 
 @pytest.mark.parametrize("kind", ["set", "cross", "kernel"])

@@ -18,7 +18,8 @@ import make
 from eventvec.config import build_encoder, build_method, describe
 from eventvec.dataset import text_column
 from eventvec.embedding import encode
-from eventvec.encoders.language import TIME, LanguageEncoder, pool, sinusoid
+from eventvec.encoders.backbones import pool
+from eventvec.encoders.language import TIME, LanguageEncoder, sinusoid
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.methods.tpp_embedding import TPPEmbedding
 from eventvec.schema import Categorical, Numeric, Schema

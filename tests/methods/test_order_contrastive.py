@@ -137,7 +137,7 @@ def test_the_epoch_with_the_best_accuracy_of_held_out_pairs_is_kept():
     losses, scores = zip(*((each["validation"], each["validation_accuracy"]) for each in run.history), strict=True)
     best = max(range(6), key=lambda epoch: (scores[epoch], -losses[epoch]))
     assert run.kept_epoch == best + 1
-    _, held_out, _ = split(method, data.sequences, FitOptions(**options))
+    held_out = split(method, data.sequences, FitOptions(**options))[0].held_out
     batches = [data.sequences[rows] for rows in held_out.split(16)]
     assert method.eval().validation_score(batches) == scores[best]
 

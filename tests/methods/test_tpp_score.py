@@ -20,7 +20,7 @@ from commands import answer
 from eventvec import models
 from eventvec.dataset import Dataset, text_column
 from eventvec.embedding import encode
-from eventvec.methods.retrieval import score_retrieval
+from eventvec.methods.retrieval import mean_reciprocal_rank
 from eventvec.methods.tpp_embedding import TPPEmbedding
 from eventvec.models import Record
 from eventvec.sequences import Sequences
@@ -49,7 +49,7 @@ def collapsing(data: Dataset) -> TPPEmbedding:
 
 
 def mrr(method: TPPEmbedding, x: Sequences) -> float:
-    return score_retrieval(encode(method.text, x), encode(method.encoder, x)).mrr
+    return mean_reciprocal_rank(encode(method.text, x), encode(method.encoder, x))
 
 
 def stop_at(step: int) -> Callable[[Record], None]:
@@ -71,7 +71,7 @@ def test_the_epoch_with_the_best_score_is_kept_and_not_that_with_the_lowest_loss
     assert (run.kept_epoch, run.config["fit"]["keep"]) == (best + 1, "best")
     sentence = f"epoch {best + 1} of 6, whose validation mrr {scores[best]:.3g} was the highest; that of the last is"
     assert any(f"{sentence} {scores[5]:.3g}" in note for note in run.notes)
-    held_out = split(method, data.sequences, FitOptions(**SETTINGS))[1]  # two batches, which are searched together
+    (_, held_out, _), _ = split(method, data.sequences, FitOptions(**SETTINGS))  # two batches, searched together
     assert mrr(method, data.sequences[held_out]) == pytest.approx(scores[best], abs=1e-6)
 
     last = fit(data, method=collapsing(data), **SETTINGS, keep="last")

@@ -97,7 +97,7 @@ def test_entities_are_never_split_and_every_batch_holds_whole_ones() -> None:
     assert codes is not None
     entity = torch.from_numpy(codes)
     options = FitOptions(validation=0.25, batch_size=8)
-    training, held_out, _ = split(method, labelled.sequences, options, entity)
+    (training, held_out, _), _ = split(method, labelled.sequences, options, entity)
     assert not set(entity[training].tolist()) & set(entity[held_out].tolist())
     assert len(entity[held_out].unique()) == N // 4
     assert sorted([*training.tolist(), *held_out.tolist()]) == list(range(len(labelled)))

@@ -39,13 +39,13 @@ class Recording(nn.Module):
 
 def test_rows_are_split_in_the_same_way_each_time():
     x = make.sequences([3, 0, 5, 1, 4, 2, 9, 9, 2, 7, 1])
-    rows, held_out, notes = split(Recording(), x, OPTIONS)
+    (rows, held_out, _), notes = split(Recording(), x, OPTIONS)
     assert (len(rows), len(held_out)) == (6, 2)
     assert sorted([*rows.tolist(), *held_out.tolist()]) == [0, 2, 4, 5, 6, 7, 8, 9]
     assert notes[0].startswith("3 of 11 entities cannot be used")
     again, other = split(Recording(), x, OPTIONS), split(Recording(), x, replace(OPTIONS, seed=4))
-    assert torch.equal(rows, again[0])
-    assert not torch.equal(rows, other[0])
+    assert torch.equal(rows, again[0].training)
+    assert not torch.equal(rows, other[0].training)
 
 
 class Stratified(Recording):
@@ -60,22 +60,22 @@ class Stratified(Recording):
 def test_each_class_has_its_share_in_the_validation_and_in_each_of_its_batches():
     x = make.sequences([3] * 200)
     options = replace(OPTIONS, batch_size=10)
-    rows, held_out, _ = split(Stratified(), x, options)
+    (rows, held_out, _), _ = split(Stratified(), x, options)
     assert sorted([*rows.tolist(), *held_out.tolist()]) == list(range(200))
     assert int((held_out % 10 == 3).sum()) == 5
     assert [int((batch % 10 == 3).sum()) for batch in validation_batches(held_out, options.batch_size)] == [1] * 5
-    other = split(Stratified(), x, replace(options, seed=4))[1]
+    other = split(Stratified(), x, replace(options, seed=4))[0].held_out
     assert set(other.tolist()) != set(held_out.tolist())
-    random = split(Recording(), x, options)[1]
+    random = split(Recording(), x, options)[0].held_out
     assert int((random % 10 == 3).sum()) != 5  # with this seed; without strata the count varies
     single = split(Stratified(), x[[0, 1, 2, 3, 4, 5, 6, 7]], options)
-    assert 3 in single[0].tolist()  # the only row of a class is trained on
+    assert 3 in single[0].training.tolist()  # the only row of a class is trained on
 
 
 @pytest.mark.parametrize(("patience", "notes"), [(None, 0), (2, 1)])
 def test_one_row_is_too_few_for_validation(patience, notes):
     x = make.sequences([3] * 7)
-    rows, held_out, sentences = split(Recording(), x, replace(OPTIONS, patience=patience))
+    (rows, held_out, _), sentences = split(Recording(), x, replace(OPTIONS, patience=patience))
     assert (len(rows), len(held_out), len(sentences)) == (7, 0, notes)
     assert all("training cannot stop early" in sentence for sentence in sentences)
     assert validation_batches(held_out, OPTIONS.batch_size) == ()

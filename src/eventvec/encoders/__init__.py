@@ -15,8 +15,6 @@
     convolutions   random convolutions over the latest events
     compressed     features on one scale, and their principal components
     joined         the vectors of several encoders side by side
-    beside         what a run's vector may have beside the learned part
-    feature_parts  those whose numbers are features with a name each
     event_encoder  columns of a table to one vector per event
     static_inputs  static columns to one vector per row, beside the embedding
     points         points (x, y) to one vector each

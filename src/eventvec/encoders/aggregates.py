@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from eventvec.dataset import Dataset
 from eventvec.options import at_least
-from eventvec.schema import FIRST, UNKNOWN, Categorical, Schema, check_schema
+from eventvec.schema import FIRST, UNKNOWN, Schema, check_schema
 from eventvec.sequences import Sequences
 
 
@@ -81,7 +81,7 @@ class Aggregates(nn.Module):
         for number in numbers:
             parts.append(torch.stack([*_moments(number, rows, n), *_extremes(number, rows, n)], 1))
         for column in self.categorical:
-            code, size = x.values(column.name).long(), self._n_values(column)
+            code, size = x.values(column.name).long(), len(column.values[: self.values])
             counts = torch.bincount(rows * column.size + code, minlength=n * column.size).view(n, column.size)
             parts.append(counts[:, FIRST : FIRST + size])
             has_features = (code >= FIRST) & (code < FIRST + size)
@@ -92,29 +92,25 @@ class Aggregates(nn.Module):
         for column in self.bags:
             bags = x.columns[column.name][x.flat()]
             assert isinstance(bags, Sequences)
-            code, size = bags.values("code").long(), self._n_values(column)
+            code, size = bags.values("code").long(), len(column.values[: self.values])
             counts = torch.bincount(rows[bags.rows()] * column.size + code, minlength=n * column.size)
             counts = counts.view(n, column.size)
             parts += [counts[:, FIRST : FIRST + size], (counts[:, UNKNOWN:] > 0).sum(1, keepdim=True)]
         return finite(torch.cat([part.double() for part in parts], dim=1))
-
-    def _n_values(self, column: Categorical) -> int:
-        """Return how many values of a column get features."""
-        return min(self.values, len(column.values))
 
     def _names(self) -> Iterator[str]:
         yield "events"
         for name in self.numeric:
             yield from (f"{name}: {statistic}" for statistic in ("sum", "mean", "std", "min", "max"))
         for column in self.categorical:
-            conditions = [f"{column.name}={value}" for value in column.values[: self._n_values(column)]]
+            conditions = [f"{column.name}={value}" for value in column.values[: self.values]]
             yield from (f"{condition}: count" for condition in conditions)
             for name in self.numeric:
                 for statistic in ("mean", "std"):
                     yield from (f"{name} where {condition}: {statistic}" for condition in conditions)
             yield f"{column.name}: distinct"
         for column in self.bags:
-            yield from (f"{column.name}={value}: count" for value in column.values[: self._n_values(column)])
+            yield from (f"{column.name}={value}: count" for value in column.values[: self.values])
             yield f"{column.name}: distinct"
 
 

@@ -7,7 +7,7 @@ represents the whole row. `context_at` takes the first where there is one. `targ
 from __future__ import annotations
 
 import math
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -15,20 +15,12 @@ from torch import Tensor, nn
 
 from eventvec import distributed
 from eventvec.encoders.heads import mlp
-from eventvec.encoders.interface import Encoder, OverEvents, check_multiple, readable_rows
+from eventvec.encoders.interface import Encoder, OverEvents, capabilities, check_multiple, readable_rows
 from eventvec.encoders.points import PointEncoder, points_of
 from eventvec.encoders.sets import SetEncoder
 from eventvec.errors import DataError
 from eventvec.options import above_zero
 from eventvec.sequences import Sequences, single_events
-
-
-@runtime_checkable
-class PlaceEncoder(Protocol):
-    """An encoder of points whose representation of a row depends on a place."""
-
-    def at(self, x: Sequences, covariate: Tensor) -> Tensor:
-        """Return `(n, ..., dim)` from rows and encoded places `(n, ..., covariate_dim)`."""
 
 
 def targets_of(points: PointEncoder, x: Sequences) -> Sequences:
@@ -58,17 +50,17 @@ def targets_of(points: PointEncoder, x: Sequences) -> Sequences:
 
 
 def context_at(encoder: Encoder, x: Sequences, encoded: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return `(targets, dim)` the context, which depends on x* in a `PlaceEncoder`, and g_cov(x*) of each target.
+    """Return `(targets, dim)` the context, which may depend on x*, and g_cov(x*) of each target.
 
     Args:
-        encoded: `(n, dim)` the encoder's vectors of the rows, where they are known; a `PlaceEncoder` reads none.
+        encoded: `(n, dim)` the encoder's vectors of the rows, where they are known; not read if they depend on a place.
     """
     points = points_of(encoder)
     targets = targets_of(points, x)
     covariate = points.g_cov(targets, x, "*")
-    if not isinstance(encoder, PlaceEncoder):
+    if (of_places := capabilities(encoder).at) is None:
         return (encoder(x) if encoded is None else encoded)[targets.rows()], covariate
-    at = distributed.share(encoder.at, x, targets.pad(covariate))
+    at = distributed.share(of_places, x, targets.pad(covariate))
     return at.flatten(0, 1)[targets.rows() * targets.longest + targets.steps()], covariate
 
 

@@ -86,9 +86,8 @@ def attend(blocks: nn.TransformerEncoder, start: Tensor, x: Sequences, tokens: T
     h = tokens.new_zeros(layout.groups[-1].end, tokens.shape[1]).index_copy(0, layout.events, tokens)
     h = h.index_copy(0, layout.starts, start.to(tokens.dtype).expand(len(x), -1))
     layers = cast("Sequence[nn.TransformerEncoderLayer]", blocks.layers)
-    for layer in layers[:-1]:
-        h = _layer(layer, h, layout, dropout, only_starts=False)
-    h = _layer(layers[-1], h, layout, dropout, only_starts=True)
+    for layer in layers:
+        h = _layer(layer, h, layout, dropout, only_starts=layer is layers[-1])
     assert blocks.norm is not None
     out: Tensor = blocks.norm(h).index_select(0, layout.ranks)
     return out.float()

@@ -157,12 +157,7 @@ class Codes(nn.Module):
         return torch.cat([counts, torch.where(x.lengths.unsqueeze(1) > 0, new, last)], 1)
 
     def _keys(self, x: Sequences, last: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield `(m,)` the rows and `(m,)` the keys of the terms of each kind.
-
-        Args:
-            x: The rows.
-            last: `(n, columns)` the code of each column before the first event.
-        """
+        """Yield `(m,)` the rows and `(m,)` the keys of the terms of each kind; `last` are the codes before the rows."""
         rows, head, firsts = x.rows(), x.steps() == 0, iter(self._firsts())
         numbers = [x.values(number.name).float() for number in self.numeric]
         limits = self.edges.to(x.device).split([*map(_codes, self.categorical)], 1)

@@ -73,11 +73,6 @@ class TemporalConvolution(OverEvents):
         out: Tensor = self.outputs(h.mT[x.rows(), x.steps()])
         return out.float()
 
-    @property
-    def state_dim(self) -> int:
-        """The size of a state."""
-        return self.dim
-
     def _convolved(self, x: Sequences, events: Tensor) -> Tensor:
         """Return `(n, width, longest)` what the blocks make of encoded events, with zeros in the padding."""
         mask = x.mask().unsqueeze(1)

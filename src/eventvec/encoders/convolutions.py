@@ -15,6 +15,7 @@ from eventvec.options import at_least, check_seed
 from eventvec.schema import FIRST, MISSING, Categorical, Schema, check_schema
 from eventvec.sequences import Sequences
 from eventvec.threads import as_many_threads_as_pay
+from eventvec.views.cuts import latest
 
 WIDTHS, DILATIONS, KERNELS = (3, 7, 9), (1, 2, 4, 8), 64
 """The numbers of taps, the distances between them, and the number of kernels for each pair of both."""
@@ -78,7 +79,8 @@ class Convolutions(nn.Module):
         at_least("window", window, 1)
         self.window, self.seed, self.clock, self.gap = window, seed, schema.clock, schema.gap
         self.numeric, self.categorical = schema.numeric, schema.categorical
-        self.n_latest = _n_latest(schema)
+        table = schema.parameters  # of a table of (parameter, value)
+        self.n_latest = 0 if table is None else min(len(table.values), PARAMETERS)
         self.channels = 2 * len(self.numeric) + VECTOR * len(self.categorical) + 2 + self.n_latest
         self._width = 2 * self.channels * max(WIDTHS) + 4 * max(WIDTHS) + 3 * KERNELS
         rng = torch.Generator().manual_seed(seed)
@@ -104,15 +106,16 @@ class Convolutions(nn.Module):
         if bool(self.level.isnan().any()):
             raise ConfigError("the encoder Convolutions has no means of codes yet; call its fit(x) with training rows")
         with as_many_threads_as_pay(self, 1):  # more threads wait for each other when other programs run
-            return by_blocks(self._latest(x), self.dim, self.dim, lambda rows, _: self._features(rows), self._width)
+            rows = latest(x, self.window)
+            return by_blocks(rows, self.dim, self.dim, lambda block, _: self._features(block), self._width)
 
     @torch.no_grad()
     def fit(self, x: Sequences) -> Self:
         """Return the encoder itself, after the means and deviations of codes were computed from the latest events."""
         sums = torch.zeros(3, self.n_latest, dtype=torch.float64)
-        latest = self._latest(x)
-        for block in latest.blocks() if self.n_latest else ():
-            code, values = (each.cpu() for each in self._measured(latest[block]))
+        x = latest(x, self.window)
+        for block in x.blocks() if self.n_latest else ():
+            code, values = (each.cpu() for each in self._measured(x[block]))
             powers = torch.stack([values.double() ** power for power in range(3)])
             sums.index_add_(1, code[code >= 0], powers[:, code >= 0])
         count, total, squares = sums
@@ -122,11 +125,6 @@ class Convolutions(nn.Module):
         self.level.copy_(mean)
         self.spread.copy_(torch.where(varies, variance.clamp(min=0).rsqrt(), 0))
         return self
-
-    def _latest(self, x: Sequences) -> Sequences:
-        """Return the latest events of each row."""
-        sizes = x.lengths.clamp(max=self.window)
-        return x.slice(torch.arange(len(x), device=x.device), x.lengths - sizes, sizes)
 
     def _features(self, x: Sequences) -> Tensor:
         """Return `(n, dim)` float32 the responses of rows that fit into memory together."""
@@ -191,14 +189,9 @@ class Convolutions(nn.Module):
         values = ((values - level[code]) * spread[code]).clamp(-FARTHEST, FARTHEST)
         place = torch.arange(len(code), device=x.device)
         there = code.unsqueeze(1) == torch.arange(self.n_latest, device=x.device)
-        latest = torch.where(there, place.unsqueeze(1), -1).cummax(0).values
-        inside = latest >= (place - x.steps()).unsqueeze(1)
-        return torch.where(inside, values[latest.clamp(min=0)], 0)
-
-
-def _n_latest(schema: Schema) -> int:
-    """Return the number of codes whose latest number is a channel; 0 unless the table is one of (parameter, value)."""
-    return 0 if schema.parameters is None else min(len(schema.parameters.values), PARAMETERS)
+        last = torch.where(there, place.unsqueeze(1), -1).cummax(0).values
+        inside = last >= (place - x.steps()).unsqueeze(1)
+        return torch.where(inside, values[last.clamp(min=0)], 0)
 
 
 def _bounded(values: Tensor) -> Tensor:

@@ -136,7 +136,7 @@ class EventEncoder(nn.Module):
             parts += [numbers if self.norm is None else self.norm(numbers), missing.float()]
             parts += [table(column.bins(v)) for table, column, v in zip(self.binned, self.numeric, raw, strict=False)]
         for period in self.periods:
-            phase = (_column(x, "time", index) + THURSDAY) % period
+            phase = (x.values("time") + THURSDAY) % period
             angle = (phase.double() * (2 * torch.pi / period)).float().unsqueeze(1)
             parts += [angle.sin(), angle.cos()]
         mixed: Tensor = self.mix(torch.cat(parts, 1))
@@ -206,9 +206,3 @@ def _embedded(codes: Tensor, table: nn.Module) -> Tensor:
     """Return `(total, size)` the embedding of each code."""
     assert isinstance(table, nn.Embedding)
     return torch.embedding(table.weight, codes if codes.dtype == torch.int32 else codes.long())
-
-
-def _column(x: Sequences, name: str, index: Tensor) -> Tensor:
-    column = x.columns[name]
-    assert isinstance(column, Tensor)
-    return column.index_select(0, index)

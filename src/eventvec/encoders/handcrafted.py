@@ -121,14 +121,14 @@ class Handcrafted(nn.Module):
                 of_last = statistics(values.masked_fill(~are_recent, torch.nan), rows, n)
                 levels = torch.cat([of_last[:, [MEAN]], deviation(of_last).unsqueeze(1), of_last[:, [LOW, HIGH]]], 1)
                 parts.append(signed_log(levels) if column.log else levels)
-        for field in self.categorical:
-            code, size = x.values(field.name).long(), min(self.running.n_values(field), self.frequent)
+        for field, sizes in zip(self.categorical, self.running.places.columns, strict=True):
+            code = x.values(field.name).long()
             parts.append(_mixture(code, rows, n, field.size))
-            slots = FIRST + size + 1
+            slots = FIRST + sizes.frequent + 1
             group = rows * slots + code.clamp(max=slots - 1)
             for mask, count in zip((late, *recent), (n_late, *n_recent), strict=True):
                 parts.append(tally(mask, group, n * slots).view(n, slots)[:, FIRST:-1] / count)
-            slots = FIRST + self.running.n_within(field) + 1
+            slots = FIRST + sizes.within + 1
             group = rows * slots + code.clamp(max=slots - 1)
             for column in self.numeric:
                 values = x.values(column.name).double().masked_fill(~late, torch.nan)
@@ -163,9 +163,8 @@ class Handcrafted(nn.Module):
         for number in self.numeric:
             for count in RECENT:
                 yield from (f"{number.name}: {level} of last {count}" for level in ("mean", "std", "min", "max"))
-        for column in self.categorical:
+        for column, conditions in zip(self.categorical, self.running.conditions, strict=True):
             yield from (f"{column.name}: {feature}" for feature in ("distinct", "entropy", "top share", "seen before"))
-            conditions = self.running.conditions(column)
             for part in ("late half", *(f"last {count}" for count in RECENT)):
                 yield from (f"{condition}: share of {part}" for condition in conditions[: self.frequent])
             for number in self.numeric:

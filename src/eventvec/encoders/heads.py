@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -68,7 +69,7 @@ class PlainHead(Head):
 
     def build(self, context: int, covariate: int, out: int) -> nn.Module:
         """Return a network from `c (n, context)` and `x* (n, covariate)` to `(n, out)`."""
-        return _Plain(mlp(context + covariate, context, context, context, out))
+        return _SideBySide(*mlp(context + covariate, context, context, context, out))
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class SigmoidHead(Head):
 
     def build(self, context: int, covariate: int, out: int) -> nn.Module:
         """Return a network from `c (n, context)` and `x* (n, covariate)` to `(n, out)`."""
-        return _Sigmoid(context + covariate, out)
+        return _SideBySide(OrderedDict(net=SigmoidGate(context + covariate, out)))
 
 
 class SigmoidGate(nn.Module):
@@ -138,26 +139,12 @@ class SigmoidGate(nn.Module):
         return out
 
 
-class _Sigmoid(nn.Module):
-    """A gate on two inputs side by side."""
+class _SideBySide(nn.Sequential):
+    """Layers on a context and a place side by side."""
 
-    def __init__(self, inputs: int, dim: int) -> None:
-        super().__init__()
-        self.net = SigmoidGate(inputs, dim)
-
-    def forward(self, context: Tensor, place: Tensor) -> Tensor:
-        out: Tensor = self.net(torch.cat([context, place], 1))
+    def forward(self, context: Tensor, place: Tensor) -> Tensor:  # type: ignore[override]
+        out: Tensor = super().forward(torch.cat([context, place], 1))  # type: ignore[no-untyped-call]
         return out
-
-
-class _Plain(nn.ModuleList):
-    """The layers of a multi-layer perceptron on two inputs side by side."""
-
-    def forward(self, context: Tensor, place: Tensor) -> Tensor:
-        values = torch.cat([context, place], 1)
-        for layer in self:
-            values = layer(values)
-        return values
 
 
 class _Gated(nn.Module):

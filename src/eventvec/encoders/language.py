@@ -17,23 +17,8 @@ from torch import Tensor, nn
 
 from eventvec import distributed
 from eventvec.dataset import event_lines, static_texts, strings
-from eventvec.encoders.backbones import (
-    DType,
-    Pooling,
-    encoded,
-    file_hash,
-    folder_pooling,
-    folder_prompt,
-    freeze,
-    in_blocks,
-    located,
-    other_backbone,
-    pool,
-    position_count,
-    pretrained,
-    select_trained,
-    stored_tokenizer,
-)
+from eventvec.encoders import backbones
+from eventvec.encoders.backbones import DType, Pooling
 from eventvec.errors import ConfigError, nearest
 from eventvec.options import one_of
 from eventvec.schema import Schema, check_schema
@@ -44,14 +29,13 @@ Reads = Literal["all", "text", "time", "serialised"]
 First = Literal["text", "time"]
 Temporal = Literal["sinusoidal", "linear"]
 ACCEPTED: Mapping[str, tuple[str, ...]] = {
-    "pooling": ("auto", *get_args(Pooling)),
     "hidden": get_args(Hidden),
     "reads": get_args(Reads),
     "first": get_args(First),
     "temporal": get_args(Temporal),
     "dtype": get_args(DType),
 }
-"""The values that each option accepts which is a word."""
+"""The words that some options accept."""
 TIME = -1
 """The token number that stands for a temporal vector."""
 
@@ -130,37 +114,35 @@ class LanguageEncoder(nn.Module):
         if unit != "auto" and not (isinstance(unit, int | float) and 0 < unit < math.inf):
             raise ConfigError(f"unit must be a number above 0 and finite, or auto, got {unit!r}")
         self.hidden, self.reads, self.first, self.temporal, self.dtype = hidden, reads, first, temporal, dtype
-        words = {
-            "pooling": pooling, "hidden": hidden, "reads": reads, "first": first, "temporal": temporal, "dtype": dtype
-        }  # fmt: skip
+        one_of("pooling", pooling, ("auto", *get_args(Pooling)))
         for option, accepted in ACCEPTED.items():
-            one_of(option, words[option], accepted)
+            one_of(option, getattr(self, option), accepted)
         fixed = {"hidden": "all"} if reads != "all" else {}
         fixed |= {"first": "text", "temporal": "sinusoidal"} if reads == "serialised" else {}
         for option, required in fixed.items():
-            if words[option] != required:
+            if (got := getattr(self, option)) != required:
                 raise ConfigError(
-                    f"{option} must be {required} where reads is {reads}, got {words[option]}: it needs both tokens of "
-                    "texts and temporal vectors"
+                    f"{option} must be {required} where reads is {reads}, got {got}: it needs both tokens of texts and "
+                    "temporal vectors"
                 )
         if dtype != "float32" and not lora:
             raise ConfigError(f"lora must be at least 1 where dtype is {dtype}, got 0: such weights cannot be trained")
-        folder, self.backbone = located(backbone)
-        self.pooling: Pooling = (folder_pooling(folder) or "mean") if pooling == "auto" else pooling
-        self.prompt = folder_prompt(folder)
+        folder, self.backbone = backbones.located(backbone)
+        self.pooling: Pooling = (backbones.folder_pooling(folder) or "mean") if pooling == "auto" else pooling
+        self.prompt = backbones.folder_prompt(folder)
         self.schema, self.text, self.lora, self.longest = schema, text, lora, longest
         self.unit = _typical_interval(schema) if unit == "auto" else unit
         self.tick = self.unit * 1e6 if schema.clock else self.unit
-        self.model, tokenizer = pretrained(folder, dtype)
+        self.model, tokenizer = backbones.pretrained(folder, dtype)
         self.dim = int(self.model.config.hidden_size)
-        positions = position_count(self.model)
+        positions = backbones.position_count(self.model)
         if longest is not None and not 2 <= longest <= positions:
             raise ConfigError(f"longest must be from 2 to {positions} with this backbone, got {longest}")
         self.limit = longest or positions
-        select_trained(self.model, lora)
-        self.origin = freeze(self.model)
+        backbones.select_trained(self.model, lora)
+        self.origin = backbones.freeze(self.model)
         if dtype == "4bit":
-            self.origin = file_hash(folder)
+            self.origin = backbones.file_hash(folder)
         device = self.model.get_input_embeddings().weight.device
         self.linear = nn.Linear(1, self.dim, device=device) if temporal == "linear" else None
         self.texts = ("missing", "unknown", *texts[text])
@@ -184,7 +166,8 @@ class LanguageEncoder(nn.Module):
         if self.reads == "serialised":
             return self.text_tokens(self.lines(x), is_filled(x))
         recent, lengths = self._recent(x)
-        texts = self._words()[recent.values(self.text).long()]  # a window per event onto the tokens of its text
+        words = Sequences({"token": self.ids}, self.lengths.cumsum(0) - self.lengths, self.lengths)
+        texts = words[recent.values(self.text).long()]  # a window per event onto the tokens of its text
         counts, size = texts.lengths + (self.reads != "text"), int(on_host(lengths).sum())
         event = torch.arange(len(texts), device=x.device).repeat_interleave(counts, output_size=size)
         step = torch.arange(size, device=x.device) - (counts.cumsum(0) - counts)[event]
@@ -222,7 +205,7 @@ class LanguageEncoder(nn.Module):
         """
         if torch.is_grad_enabled() or not tokens.total:
             return self._read(tokens)
-        return in_blocks(tokens, self._read)
+        return backbones.in_blocks(tokens, self._read)
 
     def get_extra_state(self) -> Tensor:
         """Return the tokenizer, the hash of the frozen weights and the prompt, as UTF-8 bytes."""
@@ -233,9 +216,9 @@ class LanguageEncoder(nn.Module):
         """Restore the tokenizer from the result of `get_extra_state`; refuse the weights of another backbone."""
         saved = json.loads(bytes(state.cpu().numpy()))
         if saved["backbone"] != self.origin:
-            raise other_backbone(self.backbone)
+            raise backbones.other_backbone(self.backbone)
         self.prompt = saved["prompt"]
-        self._tokenize(stored_tokenizer(saved["tokenizer"]))
+        self._tokenize(backbones.stored_tokenizer(saved["tokenizer"]))
 
     def _tokenize(self, tokenizer: Any) -> None:
         """Store the tokens of the vocabulary's texts, concatenated; none where these are not read one by one."""
@@ -258,10 +241,7 @@ class LanguageEncoder(nn.Module):
 
     def encode(self, texts: Sequence[str], special: bool = True) -> tuple[Tensor, Tensor]:
         """Return the tokens of all texts, concatenated, and `(n,)` the number of tokens of each."""
-        return encoded(self.tokenizer, texts, special)
-
-    def _words(self) -> Sequences:
-        return Sequences({"token": self.ids}, self.lengths.cumsum(0) - self.lengths, self.lengths)
+        return backbones.encoded(self.tokenizer, texts, special)
 
     def _recent(self, x: Sequences) -> tuple[Sequences, Tensor]:
         """Return the latest events of each row that fit, and `(n,)` how many tokens they have."""
@@ -287,7 +267,7 @@ class LanguageEncoder(nn.Module):
         mask[:, 0] = True  # attention over no tokens would give NaN; nothing is pooled in such a row
         inputs = tokens.pad(self.inputs(tokens))
         states = self.model(inputs_embeds=inputs, attention_mask=mask.long()).last_hidden_state
-        return pool(states.float(), tokens.pad(tokens.values("chosen")), self.pooling)
+        return backbones.pool(states.float(), tokens.pad(tokens.values("chosen")), self.pooling)
 
     def inputs(self, tokens: Sequences) -> Tensor:
         """Return `(total, dim)` input embeddings: those of the token table, and temporal vectors for `TIME`."""
@@ -297,10 +277,10 @@ class LanguageEncoder(nn.Module):
         times = tokens.static["times"]
         assert isinstance(times, Sequences)
         index = places(token == TIME, times.total)
-        vectors = self.temporal_vectors(tokens.values("since")[index])
+        vectors = self._temporal_vectors(tokens.values("since")[index])
         return words.index_copy(0, index, vectors.to(words.dtype))
 
-    def temporal_vectors(self, since: Tensor) -> Tensor:
+    def _temporal_vectors(self, since: Tensor) -> Tensor:
         """Return `(total, dim)` the temporal vectors of times in units, float32."""
         if self.linear is None:
             return sinusoid(since, self.dim)

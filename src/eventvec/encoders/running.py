@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from eventvec.encoders.aggregates import by_blocks, finite
 from eventvec.encoders.running_places import COUNT, MEAN, NORM, Column, Places
-from eventvec.options import at_least
-from eventvec.schema import FIRST, MISSING, Categorical, Schema
+from eventvec.options import each_at_least
+from eventvec.schema import FIRST, MISSING, Schema
 from eventvec.sequences import BLOCK, Sequences
 
 BEYOND = 2.0**128
@@ -71,14 +71,14 @@ class RunningHandcrafted(nn.Module):
 
     def __init__(self, schema: Schema, values: int = 200, frequent: int = 20, within: int = 0) -> None:
         super().__init__()
-        for name, number in (("values", values), ("frequent", frequent), ("within", within)):
-            at_least(name, number, 0)
+        each_at_least(0, values=values, frequent=frequent, within=within)
         self.values, self.frequent, self.within, self.clock = values, frequent, within, schema.clock
         self.numeric, self.categorical = schema.numeric, schema.categorical
+        self.conditions = [[f"{c.name}={value}" for value in c.values[:values]] for c in self.categorical]
+        columns = [Column(n := len(each), min(within, n), min(frequent, n)) for each in self.conditions]
         self.reads = ("time", *(each.name for each in self.numeric), *(each.name for each in self.categorical))
         self.names = tuple(self._names())
         self.dim = len(self.names)
-        columns = [Column(n := self.n_values(c), self.n_within(c), min(n, frequent)) for c in self.categorical]
         self.places = places = Places(self.numeric, columns, 1e6 if schema.clock else 1.0)
         n_moments = 1 + len(self.numeric) * (1 + places.within)
         self.sizes = (3 + len(columns) + places.within, places.n_added, 6 * n_moments)
@@ -206,29 +206,12 @@ class RunningHandcrafted(nn.Module):
         features = [signed_log(logs / places.units.to(state.device)), others]
         return finite(_chosen(torch.cat(features, 1), places.order))
 
-    def n_values(self, column: Categorical) -> int:
-        """Return how many values of a column have features."""
-        return min(self.values, len(column.values))
-
-    def n_within(self, column: Categorical) -> int:
-        """Return how many values of a column have further statistics of numbers."""
-        return min(self.within, self.n_values(column))
-
-    def conditions(self, column: Categorical) -> list[str]:
-        """Return a text such as `mcc=5411` for each value of a column that has features."""
-        return [f"{column.name}={value}" for value in column.values[: self.n_values(column)]]
-
-    def n_slots(self, column: Categorical) -> int:
-        """Return the number of counters: missing, unknown, each value with features, and all others."""
-        return FIRST + self.n_values(column) + 1
-
     def _names(self) -> Iterator[str]:
         yield from ("events", "time: distinct", "time: span", "gap: mean", "gap: std", "gap: max", "gap: last")
         for number in self.numeric:
             for statistic in ("count", "sum", "mean", "std", "min", "max", "last", "missing"):
                 yield f"{number.name}: {statistic}"
-        for column in self.categorical:
-            conditions = self.conditions(column)
+        for column, conditions in zip(self.categorical, self.conditions, strict=True):
             inner = conditions[: self.within]
             yield from (f"{column.name}: {share}" for share in ("missing", "unknown", "repeated"))
             yield from (f"{condition}: count" for condition in conditions)
@@ -271,11 +254,9 @@ def signed_log(values: Tensor) -> Tensor:
 
 def at(values: Tensor, index: Tensor) -> Tensor:
     """Return `values[index]`, where places outside are moved to the nearest one, and zeros if there are no values."""
-    return (
-        values[index.clamp(0, len(values) - 1)]
-        if values.shape[0]
-        else values.new_zeros(*index.shape, *values.shape[1:])
-    )
+    if not values.shape[0]:
+        return values.new_zeros(*index.shape, *values.shape[1:])
+    return values[index.clamp(0, len(values) - 1)]
 
 
 def tally(events: Tensor, rows: Tensor, n: int) -> Tensor:
@@ -302,17 +283,9 @@ def merged(first: Tensor, second: Tensor) -> Tensor:
     (n, mean, norm, low, high, _), (m, mean_2, norm_2, low_2, high_2, last) = first.unbind(-1), second.unbind(-1)
     total, difference = n + m, mean_2 - mean
     weight = m / total.clamp(min=1)
-    both = torch.stack(
-        [
-            total,
-            mean + difference * weight,
-            (norm.square() + norm_2.square() + difference.square() * n * weight).sqrt(),
-            torch.minimum(low, low_2),
-            torch.maximum(high, high_2),
-            last,
-        ],
-        -1,
-    )
+    norm = (norm.square() + norm_2.square() + difference.square() * n * weight).sqrt()
+    extremes = torch.minimum(low, low_2), torch.maximum(high, high_2)
+    both = torch.stack([total, mean + difference * weight, norm, *extremes, last], -1)
     there = second[..., :1] > 0
     return torch.where((first[..., :1] > 0) & there, both, torch.where(there, second, first))
 

@@ -11,20 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.dataset import static_texts, strings
-from eventvec.encoders.backbones import (
-    Pooling,
-    encoded,
-    folder_pooling,
-    folder_prompt,
-    freeze,
-    in_blocks,
-    located,
-    other_backbone,
-    pool,
-    position_count,
-    pretrained,
-    select_trained,
-)
+from eventvec.encoders import backbones
+from eventvec.encoders.backbones import Pooling
 from eventvec.options import one_of
 from eventvec.sequences import Sequences
 
@@ -69,20 +57,20 @@ class SentenceEncoder(nn.Module):
     ) -> None:
         super().__init__()
         one_of("pooling", pooling, ("auto", *get_args(Pooling)))
-        folder, self.backbone = located(backbone)
+        folder, self.backbone = backbones.located(backbone)
         self.lora = lora
-        self.pooling: Pooling = (folder_pooling(folder) or "mean") if pooling == "auto" else pooling
-        self.prompt = folder_prompt(folder) if prompt is None else prompt
-        self.model, self.tokenizer = pretrained(folder)
-        self.dim, positions = int(self.model.config.hidden_size), position_count(self.model)
+        self.pooling: Pooling = (backbones.folder_pooling(folder) or "mean") if pooling == "auto" else pooling
+        self.prompt = backbones.folder_prompt(folder) if prompt is None else prompt
+        self.model, self.tokenizer = backbones.pretrained(folder)
+        self.dim, positions = int(self.model.config.hidden_size), backbones.position_count(self.model)
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(positions)
         if lora is None:
             self.model.requires_grad_(False)
             self.model.eval()
         else:
-            select_trained(self.model, lora)
-        read = f"{freeze(self.model)} {self.tokenizer.to_str()}{self.prompt}"
+            backbones.select_trained(self.model, lora)
+        read = f"{backbones.freeze(self.model)} {self.tokenizer.to_str()}{self.prompt}"
         self.origin = hashlib.blake2b(read.encode(), digest_size=16).hexdigest()
         self.places: dict[str, int] = {}
         self.vectors = torch.empty(0, self.dim)
@@ -103,13 +91,13 @@ class SentenceEncoder(nn.Module):
     def encode(self, texts: Sequence[str]) -> Tensor:
         """Return `(n, dim)`, block by block, zeros for empty texts; no vector is kept."""
         device = self.model.get_input_embeddings().weight.device
-        ids, lengths = encoded(self.tokenizer, [self.prompt + text for text in texts])
+        ids, lengths = backbones.encoded(self.tokenizer, [self.prompt + text for text in texts])
         tokens = Sequences({"token": ids}, lengths.cumsum(0) - lengths, lengths)
         filled = torch.tensor([bool(text) for text in texts], dtype=torch.bool).nonzero().squeeze(1)
         vectors = torch.zeros(len(texts), self.dim, device=device)
         if not len(filled):
             return vectors
-        read = in_blocks(tokens[filled], lambda block: self._read(block.to(device)))
+        read = backbones.in_blocks(tokens[filled], lambda block: self._read(block.to(device)))
         return vectors.index_copy(0, filled.to(device), read)
 
     def get_extra_state(self) -> Tensor:
@@ -119,7 +107,7 @@ class SentenceEncoder(nn.Module):
     def set_extra_state(self, state: Tensor) -> None:
         """Refuse weights that were trained with another backbone, by the hash of `get_extra_state`."""
         if bytes(state.cpu().numpy()) != self.origin.encode():
-            raise other_backbone(self.backbone)
+            raise backbones.other_backbone(self.backbone)
 
     def _lookup(self, texts: list[str]) -> Tensor:
         """Return `(n, dim)` the vectors of texts; those that are not known yet are computed and kept."""
@@ -145,7 +133,7 @@ class SentenceEncoder(nn.Module):
         frozen = torch.autocast(tokens.device.type, enabled=False)  # a kept vector depends on no precision of training
         with frozen if self.lora is None else nullcontext():
             out = self.model(input_ids=tokens.pad(tokens.values("token")), attention_mask=mask.long())
-        return pool(out.last_hidden_state.float(), mask, self.pooling)
+        return backbones.pool(out.last_hidden_state.float(), mask, self.pooling)
 
 
 class SentenceTower(nn.Module):

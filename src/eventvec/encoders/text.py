@@ -11,14 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.dataset import strings
-from eventvec.encoders.backbones import (
-    concatenated,
-    in_blocks,
-    located,
-    position_count,
-    pretrained,
-    stored_tokenizer,
-)
+from eventvec.encoders import backbones
 from eventvec.errors import ConfigError, DataError, nearest
 from eventvec.sequences import Sequences, read_together
 
@@ -57,10 +50,10 @@ class TextEncoder(nn.Module):
 
     def __init__(self, backbone: str, text: str, longest: int | None = None) -> None:
         super().__init__()
-        folder, self.backbone = located(backbone)
+        folder, self.backbone = backbones.located(backbone)
         self.text, self.longest = text, longest
-        self.model, self.tokenizer = pretrained(folder)
-        self.dim, positions = int(self.model.config.hidden_size), position_count(self.model)
+        self.model, self.tokenizer = backbones.pretrained(folder)
+        self.dim, positions = int(self.model.config.hidden_size), backbones.position_count(self.model)
         self.kinds = int(self.model.config.to_dict().get("type_vocab_size", 1)) > 1
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
@@ -79,7 +72,7 @@ class TextEncoder(nn.Module):
         tokens = self.tokens(x)
         if torch.is_grad_enabled() or not len(tokens):
             return self.states(tokens)[:, 0] if len(tokens) else torch.zeros(0, self.dim, device=x.device)
-        return in_blocks(tokens, lambda block: self.states(block)[:, 0])
+        return backbones.in_blocks(tokens, lambda block: self.states(block)[:, 0])
 
     def tokens(self, x: Sequences) -> Sequences:
         """Return rows of tokens with the columns `token`, `kind`, 1 after the first [SEP], and `special`, 0 or 1."""
@@ -88,17 +81,12 @@ class TextEncoder(nn.Module):
         inputs = list(zip(first, second, strict=True)) if "segment" in x.columns else first
         encodings = self.tokenizer.encode_batch_fast(inputs)
         lengths = torch.tensor([len(encoding) for encoding in encodings], dtype=torch.int64)
-        lists = {"token": [e.ids for e in encodings], "kind": [e.type_ids for e in encodings]}
-        lists["special"] = [e.special_tokens_mask for e in encodings]
-        columns = {n: concatenated(rows) for n, rows in lists.items()}
+        names = {"token": "ids", "kind": "type_ids", "special": "special_tokens_mask"}
+        columns = {n: backbones.concatenated(getattr(e, name) for e in encodings) for n, name in names.items()}
         return Sequences(columns, lengths.cumsum(0) - lengths, lengths).to(x.device)
 
     def _shortened(self, texts: list[str]) -> list[str]:
-        """Return the texts without words that come after the largest number of tokens, which are truncated anyway.
-
-        The tokenizer keeps what it truncates, for a pair every part of the first text with every part of the second:
-        a pair of texts of 10,000 words takes gigabytes.
-        """
+        """Return the texts without words after the largest number of tokens: pairs of long texts take gigabytes."""
         limit: int = self.tokenizer.truncation["max_length"]
         long = [i for i, text in enumerate(texts) if len(text) > limit]
         encodings = self.tokenizer.encode_batch([texts[i] for i in long])
@@ -130,7 +118,7 @@ class TextEncoder(nn.Module):
 
     def set_extra_state(self, state: Tensor) -> None:
         """Restore the tokenizer from the result of `get_extra_state`."""
-        self.tokenizer = stored_tokenizer(bytes(state.cpu().numpy()).decode())
+        self.tokenizer = backbones.stored_tokenizer(bytes(state.cpu().numpy()).decode())
 
 
 def _texts(x: Sequences, name: str) -> Sequences:

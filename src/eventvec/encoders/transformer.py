@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from eventvec.encoders.attention import attend
 from eventvec.encoders.interface import EventEncoding, OverEvents, check_depth, check_events, check_multiple
 from eventvec.errors import ConfigError
-from eventvec.options import each_at_least
+from eventvec.options import each_at_least, within
 from eventvec.sequences import Sequences
+from eventvec.views.cuts import latest
 
 
 class Transformer(OverEvents):
@@ -67,7 +68,7 @@ class Transformer(OverEvents):
 
     def forward(self, x: Sequences) -> Tensor:
         """Return `(n, dim)`, one embedding per row."""
-        recent = _latest(x, self.longest)
+        recent = latest(x, self.longest)
         age = (recent.lengths[recent.rows()] - 1 - recent.steps()).unsqueeze(1)  # 0 at the last event
         return attend(self.blocks, self.start, recent, self.inputs(self.events(recent)) + self._positions(age))
 
@@ -131,19 +132,12 @@ class PaperTransformer(OverEvents):
 
     def forward(self, x: Sequences) -> Tensor:
         """Return `(n, dim)`, one embedding per row."""
-        recent = _latest(x, self.longest)
+        recent = latest(x, self.longest)
         return attend(self.blocks, self.start, recent, self.inputs(self.events(recent)), self.dropout)
 
 
 def _check(dim: int, layers: int, heads: int, dropout: float, longest: int, width: int) -> None:
     """Refuse options out of range."""
     each_at_least(1, dim=dim, layers=layers, heads=heads, longest=longest, width=width)
-    if not 0 <= dropout < 1:
-        raise ConfigError(f"dropout must be in [0, 1), got {dropout}")
+    within("dropout", dropout, 0, 1, "[)")
     check_depth(layers)
-
-
-def _latest(x: Sequences, longest: int) -> Sequences:
-    """Return at most `longest` events of each row, the latest ones."""
-    lengths = x.lengths.clamp(max=longest)
-    return x.slice(torch.arange(len(x), device=x.device), x.lengths - lengths, lengths)

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from eventvec.evaluation.on_labels import evaluate as evaluate
     from eventvec.evaluation.scoring import Unfinished as Unfinished
     from eventvec.evaluation.scoring import score_features as score_features
-    from eventvec.methods.retrieval import Retrieval as Retrieval
-    from eventvec.methods.retrieval import score_retrieval as score_retrieval
 
 import_at_first_use(
     __name__,
@@ -37,6 +35,5 @@ import_at_first_use(
         "eventvec.evaluation.evaluation_options": "EvaluationOptions LabelOptions",
         "eventvec.evaluation.on_labels": "evaluate",
         "eventvec.evaluation.scoring": "Unfinished score_features",
-        "eventvec.methods.retrieval": "Retrieval score_retrieval",
     },
 )

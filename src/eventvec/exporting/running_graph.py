@@ -86,23 +86,23 @@ def _joined(parts: list[Value]) -> Value:
 def _layout(encoder: RunningHandcrafted) -> Layout:
     """Return the places of what is added in a state."""
     sizes: dict[tuple[Any, ...], int] = {("events",): 1, ("moved",): 1}
-    for i, column in enumerate(encoder.categorical):
-        sizes |= {("pairs", i): 1, ("repeated", i): 1, ("counts", i): encoder.n_slots(column)}
+    for i, column in enumerate(encoder.places.columns):
+        sizes |= {("pairs", i): 1, ("repeated", i): 1, ("counts", i): column.slots}
         for k in range(len(encoder.numeric)):
-            sizes[("sums", i, k)] = sizes[("present", i, k)] = encoder.n_values(column) - encoder.n_within(column)
+            sizes[("sums", i, k)] = sizes[("present", i, k)] = column.values - column.within
     ends = pairwise(accumulate(sizes.values(), initial=0))
     return {name: np.arange(*place) for name, place in zip(sizes, ends, strict=True)}
 
 
 def _slots(encoder: RunningHandcrafted) -> tuple[Array, Array]:
     """Return `(columns,)` the counters of each categorical column, and the place of its first among all."""
-    sizes = np.array([encoder.n_slots(column) for column in encoder.categorical], np.int64)
+    sizes = np.array([column.slots for column in encoder.places.columns], np.int64)
     return sizes, sizes.cumsum() - sizes
 
 
 def _inner(encoder: RunningHandcrafted) -> list[int]:
     """Return how many values of each categorical column have further statistics."""
-    return [encoder.n_within(column) for column in encoder.categorical]
+    return [column.within for column in encoder.places.columns]
 
 
 def _within_slots(encoder: RunningHandcrafted) -> list[Array]:
@@ -201,8 +201,8 @@ def _last_times(encoder: RunningHandcrafted, rows: FlatRows, codes: Value, befor
 def _moments_within(encoder: RunningHandcrafted, rows: FlatRows, values: Value) -> list[Value]:
     """Return `(numbers · within, 6, rows)` the statistics of numbers over the events with frequent values."""
     moments, width = list[Value](), len(encoder.numeric)
-    for column in encoder.categorical:
-        slots, within = encoder.n_slots(column), encoder.n_within(column)
+    for column, sizes in zip(encoder.categorical, encoder.places.columns, strict=True):
+        slots, within = sizes.slots, sizes.within
         if within and width:
             group = rows.row * slots + rows.columns[column.name].at_most(slots - 1)
             inner = _statistics(rows, values.part(1, 1 + width), group, rows.n * slots, width)
@@ -303,7 +303,7 @@ def _read_codes(
         place = columns.add(of("sums") / of("present").at_least(1.0), sum(size for _, size in others))
         ends = np.cumsum([size for _, size in others])[:-1]
         means = {key: part for (key, _), part in zip(others, np.split(place, ends), strict=True)}
-    frequent = [min(encoder.n_values(column), encoder.frequent) for column in encoder.categorical]
+    frequent = [column.frequent for column in encoder.places.columns]
     known = np.concatenate([np.arange(FIRST, FIRST + size, dtype=np.float64) for size in frequent])[:, None]
     last = _taken(latest, [np.repeat(np.array(each), frequent) + 3]).equals(graph.constant(known)).cast(np.float64)
     is_last = np.split(columns.add(last, sum(frequent)), np.cumsum(frequent)[:-1])

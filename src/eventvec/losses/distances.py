@@ -78,9 +78,8 @@ def contrastive(
         >>> contrastive(z, torch.tensor([0, 0, 1]), margin=0.5, negatives=HardNegatives()).item()
         0.0
     """
-    squared, same = squared_distances(z), source[:, None] == source
-    distance, counts = _negatives(z, squared, same, negatives, rng)
-    return (squared * same.triu(1)).sum() + ((margin - distance).clamp(min=0).square() * counts).sum()
+    squared, positive, distance, negative = _pairs(z, source, negatives, rng)
+    return (squared * positive).sum() + ((margin - distance).clamp(min=0).square() * negative).sum()
 
 
 @dataclass(frozen=True)
@@ -134,10 +133,9 @@ def margin_loss(
         >>> round(loss.item(), 4)  # 0.5 - 0.4 + 0.2, and 0.4 - 0.5 + 0.2 from each end of rows 1 and 2
         0.5
     """
-    squared, same = squared_distances(z), source[:, None] == source
-    distance, counts = _negatives(z, squared, same, negatives, rng)
-    attraction = (_root(squared) - beta + margin).clamp(min=0) * same.triu(1)
-    return attraction.sum() + ((beta - distance + margin).clamp(min=0) * counts).sum()
+    squared, positive, distance, negative = _pairs(z, source, negatives, rng)
+    attraction = (_root(squared) - beta + margin).clamp(min=0) * positive
+    return attraction.sum() + ((beta - distance + margin).clamp(min=0) * negative).sum()
 
 
 @dataclass(frozen=True)
@@ -263,11 +261,10 @@ def binomial_deviance(
         1.3863
     """
     unit = F.normalize(z, dim=1)
-    squared, same = squared_distances(unit), source[:, None] == source
-    distance, counts = _negatives(unit, squared, same, negatives, rng)
+    squared, positive, distance, negative = _pairs(unit, source, negatives, rng)
     attraction = F.softplus(-alpha * (1 - squared / 2 - beta))  # S = 1 - D²/2
     repulsion = F.softplus(alpha * cost * (1 - distance.square() / 2 - beta))
-    return len(z) * (mean_of(attraction, same.triu(1)) + mean_of(repulsion, counts))
+    return len(z) * (mean_of(attraction, positive) + mean_of(repulsion, negative))
 
 
 @dataclass(frozen=True)
@@ -363,12 +360,11 @@ class Histogram:
         return histogram(z, source, bins=self.bins)
 
 
-def _negatives(
-    z: Tensor, squared: Tensor, same: Tensor, negatives: Rule, rng: torch.Generator | None
-) -> tuple[Tensor, Tensor]:
-    """Return `(n, k)` distances from each row to its chosen rows, and a mask of those that are negatives."""
+def _pairs(z: Tensor, source: Tensor, negatives: Rule, rng: torch.Generator | None) -> tuple[Tensor, ...]:
+    """Return `(n, n)` squared distances and a mask of positive pairs, `(n, k)` distances to chosen rows and a mask."""
+    squared, same = squared_distances(z), source[:, None] == source
     chosen = negatives(Candidates(squared.detach(), same, z.shape[1]), rng)
-    return _root(squared.gather(1, chosen)), ~same.gather(1, chosen)
+    return squared, same.triu(1), _root(squared.gather(1, chosen)), ~same.gather(1, chosen)
 
 
 def _root(squared: Tensor) -> Tensor:

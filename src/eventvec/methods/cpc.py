@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from eventvec import distributed
 from eventvec.encoders.interface import check_states, state_size
 from eventvec.methods.declarations import StateEncoder
-from eventvec.options import at_least
+from eventvec.options import each_at_least
 from eventvec.sequences import Sequences, keep_copy
 from eventvec.views.draws import integers
 
@@ -45,8 +45,7 @@ class CPC(nn.Module):
 
     def __init__(self, encoder: StateEncoder, horizons: int = 6, negatives: int = 40) -> None:
         super().__init__()
-        at_least("horizons", horizons, 1)
-        at_least("negatives", negatives, 1)
+        each_at_least(1, horizons=horizons, negatives=negatives)
         check_states(encoder, "gru, lstm", causal=True)
         self.encoder, self.horizons, self.negatives = encoder, horizons, negatives
         self.maps = nn.Linear(state_size(encoder), horizons * encoder.events.dim)

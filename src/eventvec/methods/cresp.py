@@ -10,12 +10,13 @@ from eventvec.encoders.heads import projection_head
 from eventvec.encoders.interface import Encoder
 from eventvec.encoders.sets import SetEncoder
 from eventvec.errors import ConfigError
-from eventvec.methods.declarations import Suggestion, suggests
+from eventvec.methods.declarations import suggests
 from eventvec.options import above_zero
 from eventvec.sequences import Sequences
 from eventvec.views import Process, ShuffledParts
 
 
+@suggests(lambda x: {"encoder": {"name": "set"}})
 class CReSP(nn.Module):
     """Untargeted CReSP: views of one realisation agree, views of different realisations do not (Equation 6).
 
@@ -65,11 +66,6 @@ class CReSP(nn.Module):
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: rows from which the views can be drawn."""
         return self.views.usable(x)
-
-    @staticmethod
-    def suggested(x: Sequences) -> Suggestion:
-        """Return an encoder of sets."""
-        return {"encoder": {"name": "set"}}
 
 
 @suggests(lambda x: {"encoder": {"name": "set", "layers": 0}})

@@ -14,14 +14,14 @@ from eventvec.encoders.heads import GatedHead, Head, projection_head
 from eventvec.encoders.interface import Encoder
 from eventvec.encoders.points import PointEncoder, points_of
 from eventvec.errors import ConfigError, DataError, shown
-from eventvec.methods.declarations import Suggestion
+from eventvec.methods.declarations import suggests
 from eventvec.methods.permuted_covariates import covariate_use, observed
 from eventvec.options import above_zero, at_least
 from eventvec.sequences import Sequences
 from eventvec.views import Process, ShuffledParts, hold_out
 
 POINTS = {"name": "pairs", "observation": {"name": "numbers", "width": 64}}
-"""The table of an event encoder that suits targeted methods."""
+"""The table of an event encoder that suits targeted methods: observations have a network of one hidden layer."""
 
 
 class TargetedMethod(nn.Module, ABC):
@@ -29,7 +29,13 @@ class TargetedMethod(nn.Module, ABC):
 
     def __init__(self, encoder: Encoder, views: ShuffledParts | Process, targets: int) -> None:
         super().__init__()
-        self.encoder, self.views, self.targets = encoder, one_view(views, targets), targets
+        if views.count != 1:
+            raise ConfigError(f"count of views must be 1, because a row has one context, got {views.count}")
+        at_least("targets", targets, 1)
+        length = views.longest if isinstance(views, ShuffledParts) else views.length
+        if length is not None and length <= targets:
+            raise ConfigError(f"targets must be below the length of views, {length}, got {targets}")
+        self.encoder, self.views, self.targets = encoder, views, targets
 
     @property
     @abstractmethod
@@ -48,7 +54,10 @@ class TargetedMethod(nn.Module, ABC):
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: rows from which a context and a target can be drawn."""
-        return varied_covariates(points_of(self.encoder), rows_with(self.views, self.targets, x), x)
+        rows = self.views.usable(x)
+        if isinstance(self.views, ShuffledParts):
+            rows = rows & (x.lengths > self.targets)
+        return varied_covariates(points_of(self.encoder), rows, x)
 
 
 class TargetedContrast(TargetedMethod):
@@ -90,6 +99,7 @@ class TargetedContrast(TargetedMethod):
         return str(covariate_use(self, x, rng))
 
 
+@suggests(lambda x: {"encoder": {"name": "set", "events": POINTS}})
 class TargetedCReSP(TargetedContrast):
     """A context and x* predict the representation of the observation y* among those of other rows (Equation 5).
 
@@ -147,11 +157,6 @@ class TargetedCReSP(TargetedContrast):
         """An encoder of rows from `hold_out` that returns ĉ = h(c, x*) for each target."""
         return Prediction(self.encoder, self.head, points_of(self.encoder).observation_dim).train(self.training)
 
-    @staticmethod
-    def suggested(x: Sequences) -> Suggestion:
-        """Return an encoder of sets of points, with a network of one hidden layer for observations."""
-        return {"encoder": {"name": "set", "events": POINTS}}
-
 
 class Prediction(nn.Module):
     """The prediction `h(c, x*)` at each target of rows from `hold_out`, as an encoder."""
@@ -180,20 +185,3 @@ def varied_covariates(points: PointEncoder, rows: Tensor, x: Sequences) -> Tenso
         f"single value in all events of {len(used):,} rows, so a prediction cannot depend on it; name a column "
         "that varies, or take an untargeted method such as cresp_untargeted"
     )
-
-
-def rows_with(views: ShuffledParts | Process, targets: int, x: Sequences) -> Tensor:
-    """Return `(n,)` bool: the rows that have targets and at least one event more, or from which these can be drawn."""
-    rows = views.usable(x)
-    return rows & (x.lengths > targets) if isinstance(views, ShuffledParts) else rows
-
-
-def one_view(views: ShuffledParts | Process, targets: int) -> ShuffledParts | Process:
-    """Return the sampler if it draws one view of each row, whose first events are targets."""
-    if views.count != 1:
-        raise ConfigError(f"count of views must be 1, because a row has one context, got {views.count}")
-    at_least("targets", targets, 1)
-    length = views.longest if isinstance(views, ShuffledParts) else views.length
-    if length is not None and length <= targets:
-        raise ConfigError(f"targets must be below the length of views, {length}, got {targets}")
-    return views

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ from eventvec.views.sizes import slice_bounds
 Suggestion: TypeAlias = dict[str, dict[str, Any]]
 """Tables of a configuration, `{"method": …, "encoder": …, "fit": …}`, each `{option: value}`; any may be absent."""
 
-_F = TypeVar("_F", bound=Callable[..., Any])
+_C = TypeVar("_C", bound=Callable[..., Any])
 
 
 class Method(Module, Protocol):
@@ -140,12 +140,12 @@ def suggested(constructor: Callable[..., Any] | None, x: Sequences) -> Suggestio
     return {"method": {}, "encoder": {"name": "gru"}, "fit": {}, **(rule(x) if rule else {})}
 
 
-def suggests(rule: Callable[[Sequences], Suggestion]) -> Callable[[_F], _F]:
-    """Return a decorator that sets the attribute `suggested` of a function that returns a method."""
+def suggests(rule: Callable[[Sequences], Suggestion]) -> Callable[[_C], _C]:
+    """Return a decorator that sets the attribute `suggested` of a method's class, or of a function that returns one."""
 
-    def declare(function: _F) -> _F:
-        vars(function)["suggested"] = rule
-        return function
+    def declare(constructor: _C) -> _C:
+        cast(Any, constructor).suggested = staticmethod(rule)
+        return constructor
 
     return declare
 
@@ -166,9 +166,9 @@ def static_roles(method: Method | nn.Module, schema: Schema) -> str:
         >>> static_roles(ocp(GRU(EventEncoder(schema), dim=2)), schema)
         "static columns: 'age' not read"
     """
-    told, names = declared(method), [field.name for field in schema.static]
-    inputs = [name for name in names if name in told.static_inputs]
-    learned = [name for name in names if name in told.static_columns and name not in inputs]
+    declares, names = declared(method), [field.name for field in schema.static]
+    inputs = [name for name in names if name in declares.static_inputs]
+    learned = [name for name in names if name in declares.static_columns and name not in inputs]
     unread = [name for name in names if name not in (*inputs, *learned)]
     roles = {"inputs of the model": inputs, "learned from": learned, "not read": unread}
     return "static columns: " + ", ".join(
@@ -178,8 +178,8 @@ def static_roles(method: Method | nn.Module, schema: Schema) -> str:
 
 def static_notes(method: Method | nn.Module, schema: Schema) -> tuple[str, ...]:
     """Return the sentence of `static_roles` with a remedy, if the method leaves out any static column."""
-    told = declared(method)
-    if {field.name for field in schema.static} <= {*told.static_columns, *told.static_inputs}:
+    declares = declared(method)
+    if {field.name for field in schema.static} <= {*declares.static_columns, *declares.static_inputs}:
         return ()
     remedy = (
         "fine_tune reads those that are named in static_inputs= (--set method.static_inputs=… with --method supervised)"

@@ -12,15 +12,8 @@ from eventvec import losses
 from eventvec.dataset import static_values
 from eventvec.encoders.interface import Encoder, check_encoder
 from eventvec.errors import ConfigError
-from eventvec.methods.declarations import Suggestion
-from eventvec.methods.expert_columns import (
-    check_differences,
-    expert_features,
-    feature_columns,
-    feature_entries,
-    feature_fields,
-    has_feature,
-)
+from eventvec.methods import expert_columns
+from eventvec.methods.declarations import suggests
 from eventvec.methods.explained import explained_features
 from eventvec.methods.label_losses import has_label, static_column
 from eventvec.schema import Categorical, Schema, check_schema
@@ -30,6 +23,7 @@ from eventvec.views.draws import integers
 Largest: TypeAlias = Literal["batch", "data"]
 
 
+@suggests(lambda x: {"encoder": {"name": "tcn"}})  # the kind of encoder that the paper uses
 class ExpCLR(nn.Module):
     """Contrastive learning with expert features and without augmentation.
 
@@ -109,8 +103,8 @@ class ExpCLR(nn.Module):
         self.encoder, self.schema, self.features = encoder, schema, tuple(features)
         self.delta, self.temperature, self.normalize = delta, temperature, normalize
         self.largest, self.label, self.added = largest, label, added
-        self.fields = feature_fields(schema, features)
-        self.entries = feature_entries(self.fields)
+        self.fields = expert_columns.feature_fields(schema, features)
+        self.entries = expert_columns.feature_entries(self.fields)
         self.label_field = None if label is None else static_column(schema, "label", label, Categorical)
         self._largest_distance: float | None = None
         self._labelled: Sequences | None = None
@@ -123,16 +117,16 @@ class ExpCLR(nn.Module):
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The name of each number that `expert` returns: a column, a column and the place in its vector, or a value."""
-        return tuple(name for field in self.fields for name in feature_columns(field))
+        return tuple(name for field in self.fields for name in expert_columns.feature_columns(field))
 
     def expert(self, x: Sequences) -> Tensor:
         """Return `(n, d)` standardised features of each row, and indicators of categories; NaN where missing."""
-        return expert_features(x, self.fields)
+        return expert_columns.expert_features(x, self.fields)
 
     def prepare(self, x: Sequences) -> None:
         """Find the largest distance between features of the rows to train on, and the rows with labels, if needed."""
         if self.label_field is None:
-            check_differences(x, self.fields)
+            expert_columns.check_differences(x, self.fields)
         elif self.added:
             self._labelled = x[has_label(x, self.label_field).nonzero().squeeze(1)]
         if self.largest == "data":
@@ -161,7 +155,7 @@ class ExpCLR(nn.Module):
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: rows with at least one event, and with a feature or a label."""
-        known = has_feature(x, self.fields)
+        known = expert_columns.has_feature(x, self.fields)
         if self.label_field is not None:
             known = known | has_label(x, self.label_field)
         return known & (x.lengths > 0)
@@ -169,8 +163,3 @@ class ExpCLR(nn.Module):
     def remark(self, x: Sequences, rng: torch.Generator) -> str:
         """Return a sentence on how well the embedding predicts each feature, see `explained_features`."""
         return str(explained_features(self, x, rng))
-
-    @staticmethod
-    def suggested(x: Sequences) -> Suggestion:
-        """Return a temporal convolution, the kind of encoder that the paper uses."""
-        return {"encoder": {"name": "tcn"}}

@@ -9,20 +9,14 @@ from torch import Tensor, nn
 
 from eventvec import losses
 from eventvec.encoders.interface import Encoder, check_encoder
-from eventvec.methods.declarations import Suggestion
-from eventvec.methods.expclr import ExpCLR
-from eventvec.methods.expert_columns import (
-    check_differences,
-    expert_features,
-    feature_entries,
-    feature_fields,
-    has_feature,
-)
+from eventvec.methods import expert_columns
+from eventvec.methods.declarations import suggests
 from eventvec.options import above_zero, at_least
 from eventvec.schema import Schema, check_schema
 from eventvec.sequences import Sequences
 
 
+@suggests(lambda x: {"encoder": {"name": "tcn"}})
 class ExpertTriplets(nn.Module):
     """The triplet loss with the order that expert features give, a baseline of `ExpCLR`.
 
@@ -62,8 +56,8 @@ class ExpertTriplets(nn.Module):
         check_encoder(encoder)
         check_schema(schema)
         self.encoder, self.schema, self.features = encoder, schema, tuple(features)
-        self.margin, self.count, self.fields = margin, count, feature_fields(schema, features)
-        self.entries = feature_entries(self.fields)
+        self.margin, self.count, self.fields = margin, count, expert_columns.feature_fields(schema, features)
+        self.entries = expert_columns.feature_entries(self.fields)
 
     @property
     def static_columns(self) -> tuple[str, ...]:
@@ -72,11 +66,11 @@ class ExpertTriplets(nn.Module):
 
     def prepare(self, x: Sequences) -> None:
         """Refuse rows to train on in which no feature has two values."""
-        check_differences(x, self.fields)
+        expert_columns.check_differences(x, self.fields)
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
         """Return the mean loss of the triplets of a batch that count."""
-        similarity = losses.feature_similarity(expert_features(batch, self.fields), entries=self.entries)
+        similarity = losses.feature_similarity(expert_columns.expert_features(batch, self.fields), entries=self.entries)
         z = self.encoder(batch)
         distance = losses.squared_distances(z).clamp(min=1e-12).sqrt()
         n = len(batch)
@@ -90,9 +84,4 @@ class ExpertTriplets(nn.Module):
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: rows with at least one event and a feature."""
-        return has_feature(x, self.fields) & (x.lengths > 0)
-
-    @staticmethod
-    def suggested(x: Sequences) -> Suggestion:
-        """Return a temporal convolution, as for `ExpCLR`."""
-        return ExpCLR.suggested(x)
+        return expert_columns.has_feature(x, self.fields) & (x.lengths > 0)

@@ -126,26 +126,22 @@ def given_class_weights(targets: Sequence[Label], weights: ClassWeights) -> dict
     if len(targets) > 1:
         raise ConfigError("class_weights by class is for one label, but there are several; accepted: 'balanced'")
     name, values = next(iter(classes.items()))
-    if any(
-        not isinstance(number, int | float)
-        for number in (weights.values() if isinstance(weights, Mapping) else weights)
-    ):
+    numbers = list(weights.values() if isinstance(weights, Mapping) else weights)
+    if not all(isinstance(number, int | float) for number in numbers):
         raise ConfigError(f"class_weights must be numbers, got {weights!r}")
     if isinstance(weights, Mapping):
         for value in weights:
             if value not in values:
                 raise ConfigError(f"class_weights: {name!r} has no class {value!r}; {nearest(str(value), values)}")
-        numbers = [float(weights.get(value, 1.0)) for value in values]
-    else:
-        numbers = [float(number) for number in weights]
-        if len(numbers) != len(values):
-            raise ConfigError(
-                f"class_weights must have a number for each of the {len(values)} classes of {name!r}, "
-                f"{', '.join(values)}, in this order, got {len(numbers)}"
-            )
+        numbers = [weights.get(value, 1.0) for value in values]
+    elif len(numbers) != len(values):
+        raise ConfigError(
+            f"class_weights must have a number for each of the {len(values)} classes of {name!r}, "
+            f"{', '.join(values)}, in this order, got {len(numbers)}"
+        )
     if wrong := [number for number in numbers if not 0 < number < math.inf]:
-        raise ConfigError(f"class_weights must be above 0 and finite, got {wrong[0]}")
-    return {name: torch.tensor(numbers)}
+        raise ConfigError(f"class_weights must be above 0 and finite, got {float(wrong[0])}")
+    return {name: torch.tensor([float(number) for number in numbers])}
 
 
 def balanced_weights(x: Sequences, target: Categorical, weights: Tensor) -> Tensor:

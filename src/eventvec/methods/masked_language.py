@@ -9,12 +9,13 @@ from torch import Tensor, nn
 from eventvec import distributed
 from eventvec.encoders.text import TextEncoder
 from eventvec.errors import ConfigError
-from eventvec.methods.declarations import Suggestion
+from eventvec.methods.declarations import suggests
 from eventvec.options import within
 from eventvec.sequences import Sequences
 from eventvec.views.draws import integers
 
 
+@suggests(lambda x: {"encoder": {"name": "text"}})
 class MaskedLanguage(nn.Module):
     """A language model learns the language of the events' texts (FT-LM in Agrawal et al. 2022, Section 4.2).
 
@@ -79,8 +80,3 @@ class MaskedLanguage(nn.Module):
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: rows with a text."""
         return self.encoder.has_text(x)
-
-    @staticmethod
-    def suggested(x: Sequences) -> Suggestion:
-        """Return the text encoder."""
-        return {"encoder": {"name": "text"}}

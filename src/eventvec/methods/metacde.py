@@ -7,11 +7,11 @@ from eventvec.encoders.heads import projection_head
 from eventvec.encoders.interface import Encoder
 from eventvec.errors import ConfigError
 from eventvec.methods.cresp_targeted import POINTS, Prediction, TargetedContrast
-from eventvec.methods.declarations import Suggestion
-from eventvec.sequences import Sequences
+from eventvec.methods.declarations import suggests
 from eventvec.views import Process, ShuffledParts
 
 
+@suggests(lambda x: {"encoder": {"name": "kernel_mean", "events": POINTS}})
 class MetaCDE(TargetedContrast):
     """A context's kernel mean at x* predicts the representation of y* among those of other rows (Ton et al. 2021).
 
@@ -68,8 +68,3 @@ class MetaCDE(TargetedContrast):
     def predictor(self) -> Prediction:
         """An encoder of rows from `hold_out` that returns ĉ, the kernel mean at x*, for each target."""
         return Prediction(self.encoder, lambda mean, covariate: mean, self.encoder.dim).train(self.training)
-
-    @staticmethod
-    def suggested(x: Sequences) -> Suggestion:
-        """Return a kernel mean over points, with a network of one hidden layer for observations."""
-        return {"encoder": {"name": "kernel_mean", "events": POINTS}}

@@ -14,15 +14,7 @@ from torch import Tensor, nn
 from eventvec.encoders.interface import Encoder
 from eventvec.methods.declarations import Suggestion, suggests
 from eventvec.sequences import Sequences
-from eventvec.views import (
-    BiasedOrderPairs,
-    EntityPairs,
-    NextPairs,
-    OrderPairs,
-    PermutationPairs,
-    SwappedPairs,
-    Windowed,
-)
+from eventvec.views import NextPairs, SwappedPairs, Windowed, window_pairs
 from eventvec.views.sizes import window_length
 
 
@@ -32,7 +24,7 @@ class PairClassifier(nn.Module, ABC):
     def __init__(self, encoder: Encoder, pairs: Windowed | NextPairs | SwappedPairs) -> None:
         super().__init__()
         self.encoder, self.pairs = encoder, pairs
-        self.learns_order = not isinstance(pairs, EntityPairs | NextPairs)
+        self.learns_order = not isinstance(pairs, window_pairs.EntityPairs | NextPairs)
 
     @abstractmethod
     def logits(self, views: Sequences) -> Tensor:
@@ -68,7 +60,7 @@ class Order(PairClassifier):
         >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=8)
         >>> columns = {"gap": torch.arange(8.0), "time": torch.arange(8)}
         >>> x = Sequences(columns, torch.tensor([0, 4]), torch.tensor([4, 4]))
-        >>> Order(encoder, OrderPairs(length=2)).loss(x, torch.Generator()).item() > 0
+        >>> Order(encoder, window_pairs.OrderPairs(length=2)).loss(x, torch.Generator()).item() > 0
         True
     """
 
@@ -97,7 +89,7 @@ def ocp(encoder: Encoder, length: int = 1, skip: int = 0, within: str | None = N
         >>> ocp(encoder, length=4).pairs
         OrderPairs(length=4, skip=0, within=None, count=1)
     """
-    return Order(encoder, OrderPairs(length, skip, within, count))
+    return Order(encoder, window_pairs.OrderPairs(length, skip, within, count))
 
 
 @suggests(_suggested_length)
@@ -110,7 +102,7 @@ def ocp_biased(encoder: Encoder, length: int = 1, skip: int = 0, within: str | N
         >>> ocp_biased(encoder, skip=2).pairs
         BiasedOrderPairs(length=1, skip=2, within=None, count=1)
     """
-    return Order(encoder, BiasedOrderPairs(length, skip, within, count))
+    return Order(encoder, window_pairs.BiasedOrderPairs(length, skip, within, count))
 
 
 @suggests(_suggested_length)
@@ -123,7 +115,7 @@ def pcl(encoder: Encoder, length: int = 1, skip: int = 0, within: str | None = N
         >>> pcl(encoder, within="area").pairs
         PermutationPairs(length=1, skip=0, within='area', count=1)
     """
-    return Order(encoder, PermutationPairs(length, skip, within, count))
+    return Order(encoder, window_pairs.PermutationPairs(length, skip, within, count))
 
 
 @suggests(_suggested_length)
@@ -138,4 +130,4 @@ def entity_contrastive(
         >>> entity_contrastive(encoder, count=5).pairs
         EntityPairs(length=1, skip=0, within=None, count=5)
     """
-    return Order(encoder, EntityPairs(length, skip, within, count))
+    return Order(encoder, window_pairs.EntityPairs(length, skip, within, count))

@@ -9,9 +9,9 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.at_places import PlaceEncoder, targets_of
+from eventvec.encoders.at_places import targets_of
 from eventvec.encoders.heads import PlainHead
-from eventvec.encoders.interface import Encoder, evaluating
+from eventvec.encoders.interface import Encoder, capabilities, evaluating
 from eventvec.encoders.points import TIME, PointEncoder, earliest, points_of
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods.declarations import usable_rows
@@ -120,7 +120,7 @@ def covariate_use(method: Targeted, x: Sequences, rng: torch.Generator) -> Covar
             batch = rows[torch.randperm(len(rows), generator=rng, device=x.device)[:size]]
             context = hold_out(method.views(x[batch], rng)[0], method.targets)
             other = permuted(context, points_of(method.encoder), method.targets)
-            encoded = None if isinstance(method.encoder, PlaceEncoder) else method.encoder(context)
+            encoded = method.encoder(context) if capabilities(method.encoder).at is None else None
             key = observed(method.encoder, context)  # no y* is moved
             losses.append([float(method.loss_of_targets(targets, encoded, key)) for targets in (context, other)])
     loss, elsewhere = (sum(values) / len(losses) for values in zip(*losses, strict=True))

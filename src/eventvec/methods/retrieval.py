@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -17,45 +15,21 @@ BLOCK = 1024
 """The number of queries that are ranked at a time."""
 
 
-@dataclass(frozen=True)
-class Retrieval:
-    """How well queries find their rows, beside chance.
-
-    Args:
-        n: The number of queries, and of rows that are searched.
-        mrr: The mean of 1 / rank, in (0, 1].
-        recall: For each k, the share of queries whose row has rank k or better.
-        chance_mrr: The expected `mrr` of a random order, ``H_n / n``.
-    """
-
-    n: int
-    mrr: float
-    recall: dict[int, float]
-    chance_mrr: float
-
-    def chance_recall(self, k: int) -> float:
-        """Return the expected recall of a random order, ``k / n``."""
-        return min(k / self.n, 1.0)
-
-
-def score_retrieval(query: Tensor, key: Tensor, at: tuple[int, ...] = (1, 5, 10)) -> Retrieval:
-    """Return the mean reciprocal rank and the recall of a search by cosine, where key i is the answer to query i.
+def mean_reciprocal_rank(query: Tensor, key: Tensor) -> float:
+    """Return the mean of 1 / rank in a search by cosine, where key i is the answer to query i, in (0, 1].
 
     Equal keys are not merged (Liu and Quan 2024, Section 5.2). Ties share their ranks, see `ranks`, so embeddings
-    that have all collapsed onto one point score ``2 / (n + 1)``, for 150 rows .013 where chance is .037.
+    that have all collapsed onto one point score ``2 / (n + 1)``. A random order is expected to score ``H_n / n``: for
+    150 rows .037, where collapsed embeddings score .013.
 
     Args:
         query: `(n, d)` embeddings, for example of descriptions.
         key: `(n, d)` embeddings, for example of histories.
-        at: The values k of Recall@k.
 
     Raises:
         DataError: If there are no rows, the two shapes differ, or a value is not finite.
     """
-    rank, n = ranks(query, key), len(query)
-    recall = {k: float((rank <= k).double().mean()) for k in at}
-    chance = float((1 / torch.arange(1, n + 1, dtype=torch.float64)).mean())
-    return Retrieval(n, float((1 / rank).mean()), recall, chance)
+    return float((1 / ranks(query, key)).mean())
 
 
 def ranks(query: Tensor, key: Tensor) -> Tensor:

@@ -123,12 +123,7 @@ def ranks(field: Categorical) -> Tensor:
 
 
 def _told(one: Tensor, other: Tensor) -> float:
-    """Return the share of events whose other code follows from the one, among those without the most frequent code.
-
-    Args:
-        one: `(n,)` codes from 0 on.
-        other: `(n,)` codes from 0 on.
-    """
+    """Return the share of events whose other code follows from the one, among those without the most frequent code."""
     size = int(other.max()) + 1
     pairs, counts = (one * size + other).unique(return_counts=True)  # one sort of numbers; sorting columns is slow
     most = torch.zeros(int(one.max()) + 1, dtype=counts.dtype).scatter_reduce(0, pairs // size, counts, "amax")

@@ -8,12 +8,13 @@ from torch import Tensor, nn
 from eventvec.encoders.heads import expander
 from eventvec.encoders.interface import Encoder
 from eventvec.losses import Contrastive, Loss
-from eventvec.methods.declarations import suggested_slices
+from eventvec.methods.declarations import suggested_slices, suggests
 from eventvec.options import at_least
 from eventvec.sequences import Sequences
 from eventvec.views import RandomSlices, Views, several
 
 
+@suggests(suggested_slices)
 class Siamese(nn.Module):
     """Views of each row go through one encoder; a loss compares views of the same row with views of other rows.
 
@@ -69,5 +70,3 @@ class Siamese(nn.Module):
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: rows with more than one view."""
         return self.views.usable(x)
-
-    suggested = staticmethod(suggested_slices)

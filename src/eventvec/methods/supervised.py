@@ -14,24 +14,9 @@ from eventvec.dataset import static_values
 from eventvec.encoders.interface import Encoder, check_encoder, embed_beginnings
 from eventvec.encoders.static_inputs import StaticInputs
 from eventvec.errors import ConfigError, DataError
+from eventvec.methods import label_losses
 from eventvec.methods.declarations import StateEncoder, usable_rows
-from eventvec.methods.label_losses import (
-    BALANCED,
-    ClassWeights,
-    Label,
-    balanced_weights,
-    check_row_weights,
-    column_names,
-    given_class_weights,
-    has_label,
-    label_field,
-    label_names,
-    labelled,
-    outputs_of,
-    row_losses,
-    row_weights,
-    static_column,
-)
+from eventvec.methods.label_losses import ClassWeights, Label, has_label, outputs_of, row_losses, row_weights
 from eventvec.methods.next_event import NextEvent
 from eventvec.options import one_of
 from eventvec.schema import FIRST, Categorical, Numeric, Schema, check_schema
@@ -115,11 +100,11 @@ class Supervised(nn.Module):
         super().__init__()
         check_encoder(encoder)
         check_schema(schema)
-        self.label_fields = tuple(label_field(schema, name) for name in label_names(label))
+        self.label_fields = tuple(label_losses.label_field(schema, name) for name in label_losses.label_names(label))
         self.encoder, self.schema, self.batch_norm = encoder, schema, batch_norm
         self.label = label if isinstance(label, str) else tuple(label)
         self.views = views and of_every_row(views)
-        self.static_inputs = column_names("static_inputs", static_inputs) if static_inputs else None
+        self.static_inputs = label_losses.column_names("static_inputs", static_inputs) if static_inputs else None
         self.class_weights, self.weight = class_weights, weight
         self.label_time, self.inclusive = label_time, inclusive
         self.rows_begin_alike = False  # among the rows to train on, several times of an entity
@@ -131,7 +116,7 @@ class Supervised(nn.Module):
         linear = nn.Linear(width, outputs)
         self.head = nn.Sequential(nn.BatchNorm1d(width), linear) if batch_norm else linear
         if class_weights is not None:
-            given = given_class_weights(self.label_fields, class_weights)
+            given = label_losses.given_class_weights(self.label_fields, class_weights)
             for place, target in enumerate(self.label_fields):  # a name of a column may be none of a buffer
                 if target.name in given:
                     self.register_buffer(f"class_weights_{place}", given[target.name])
@@ -143,7 +128,7 @@ class Supervised(nn.Module):
     def _check_roles(self) -> None:
         names = {target.name for target in self.label_fields}
         if self.weight is not None:
-            static_column(self.schema, "weight", self.weight, Numeric)
+            label_losses.static_column(self.schema, "weight", self.weight, Numeric)
         for role, columns in (("static_inputs", self.static_inputs or ()), ("weight", (self.weight,))):
             if twice := next((name for name in columns if name in names), None):
                 raise ConfigError(f"{role} names the label {twice!r}; a label cannot have another role")
@@ -220,10 +205,11 @@ class Supervised(nn.Module):
         Of rows that are the history of an entity at several times, each history will be read once in a batch.
         """
         self.rows_begin_alike = len(histories(x)[0]) < len(x)
-        if self.class_weights == BALANCED:
+        if self.class_weights == label_losses.BALANCED:
             for target in self.label_fields:
                 if isinstance(target, Categorical):
-                    self._of_classes(target).copy_(balanced_weights(x, target, row_weights(x, self.weight)))
+                    weights = label_losses.balanced_weights(x, target, row_weights(x, self.weight))
+                    self._of_classes(target).copy_(weights)
         self.mean_weights = [float(self.weights_for(x, target).mean()) for target in self.label_fields]
 
     def _of_classes(self, target: Label) -> Tensor:
@@ -231,12 +217,12 @@ class Supervised(nn.Module):
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: rows with a label, any of several."""
-        known = torch.stack([labelled(x, target) for target in self.label_fields])
+        known = torch.stack([label_losses.labelled(x, target) for target in self.label_fields])
         if len(known[0]) and not bool(known.any(1).all()):
             without = self.label_fields[int((~known.any(1)).nonzero()[0])].name
             remedy = "leave it out of label" if len(known) > 1 else "at least two rows need a label"
             raise DataError(f"static column {without!r} has no value in any row; {remedy}")
-        check_row_weights(x, self.weight, known.any(0))
+        label_losses.check_row_weights(x, self.weight, known.any(0))
         for name in self.static_inputs or ():
             static_values(x, name)
         return known.any(0)

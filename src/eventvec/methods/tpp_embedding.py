@@ -15,9 +15,9 @@ from eventvec.encoders.interface import Encoder, capabilities
 from eventvec.encoders.language import TIME, LanguageEncoder, TextTower
 from eventvec.encoders.sentences import SentenceEncoder, SentenceTower
 from eventvec.errors import ConfigError
-from eventvec.methods.declarations import Suggestion, usable_rows
+from eventvec.methods.declarations import suggests, usable_rows
 from eventvec.methods.label_losses import has_label, static_column
-from eventvec.methods.retrieval import score_retrieval
+from eventvec.methods.retrieval import mean_reciprocal_rank
 from eventvec.options import above_zero
 from eventvec.schema import KNOWN, Categorical
 from eventvec.sequences import Sequences
@@ -27,6 +27,7 @@ from eventvec.views.sizes import validation_share
 Objective: TypeAlias = Literal["ranking", "symmetric", "mse"]
 
 
+@suggests(lambda x: {"encoder": {"name": "language"}})
 class TPPEmbedding(nn.Module):
     """An encoder of histories and one of descriptions, trained by multiple negatives ranking (Sections 4.1, 4.2).
 
@@ -164,11 +165,6 @@ class TPPEmbedding(nn.Module):
         usable = (texts.lengths > 0) & (x.lengths > 0)
         return usable if self.domain_field is None else usable & has_label(x, self.domain_field)
 
-    @staticmethod
-    def suggested(x: Sequences) -> Suggestion:
-        """Return the language encoder."""
-        return {"encoder": {"name": "language"}}
-
     def fit_defaults(self, x: Sequences) -> dict[str, Any]:
         """Return the share of pairs for validation, as for labels, and that the epoch with the best score is kept."""
         return {"validation": validation_share(int(usable_rows(self, x).sum())), "keep": "best"}
@@ -185,7 +181,7 @@ class TPPEmbedding(nn.Module):
         """
         pairs = [(self.text(batch), self.encoder(batch)) for batch in batches]
         descriptions, histories = (torch.cat(vectors) for vectors in zip(*pairs, strict=True))
-        return score_retrieval(descriptions, histories).mrr
+        return mean_reciprocal_rank(descriptions, histories)
 
 
 def _domain_field(encoder: Encoder, name: str) -> Categorical:
@@ -210,12 +206,7 @@ def _equal_tokens(tokens: Sequences, others: Sequences) -> Tensor:
 
 
 def _equal_events(x: Sequences, others: Sequences) -> Tensor:
-    """Return `(n,)` bool: rows whose events have the same values at the same times, up to rounding, as in `others`.
-
-    Args:
-        x: Rows.
-        others: As many rows, of the same lengths.
-    """
+    """Return `(n,)` bool: rows with the same events, up to rounding, as those of the same lengths in `others`."""
     differ = torch.zeros(x.total, dtype=torch.bool, device=x.device)
     for name in x.columns.keys() - {"gap", KNOWN}:  # the gap follows from the times
         one, other = (_numbers(rows, name) for rows in (x, others))

@@ -7,12 +7,13 @@ from torch import Tensor, nn
 
 from eventvec import distributed, losses
 from eventvec.encoders.interface import check_encoder, check_states
-from eventvec.methods.declarations import StateEncoder, Suggestion
+from eventvec.methods.declarations import StateEncoder, suggests
 from eventvec.options import within
 from eventvec.sequences import Sequences, on_host, read_together
 from eventvec.views.draws import integers
 
 
+@suggests(lambda x: {"encoder": {"name": "tcn"}})  # the kind of encoder that the paper uses
 class TS2Vec(nn.Module):
     """Contrastive learning of the steps of series, hierarchically over scales of time.
 
@@ -82,8 +83,3 @@ class TS2Vec(nn.Module):
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: rows of at least two events."""
         return x.lengths >= 2
-
-    @staticmethod
-    def suggested(x: Sequences) -> Suggestion:
-        """Return a temporal convolution, the kind of encoder that the paper uses."""
-        return {"encoder": {"name": "tcn"}}

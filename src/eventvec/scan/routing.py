@@ -136,13 +136,14 @@ def _kernel(
     """Return one layer's states, if needed, and its ends from torch's kernel, without c if rows are padded."""
     with matmul.fastest_matmul(pack, cell.hidden_size):
         if pack.sizes[0] == pack.sizes[-1]:
-            out, last = _torch(cell, inputs.view(len(pack.sizes), pack.active, -1), start, 0, pack.active)
+            values = inputs.view(len(pack.sizes), pack.active, -1)
+            out, last = _torch(cell, (values,), start, slice(0, pack.active), cell.training)
             return out.flatten(0, 1), _with_empty(last, start, pack)
         states, places, ends = [], [], []
         for first, end in rows:
             place, padding = pack.rectangle(first, end)
             values = inputs.index_select(0, place.flatten()).view(*place.shape, -1)
-            out, _ = _torch(cell, values, start, first, end)
+            out, _ = _torch(cell, (values,), start, slice(first, end), cell.training)
             final = (pack.lengths[first:end] - 1) * (end - first) + torch.arange(end - first)
             ends.append(out.flatten(0, 1).index_select(0, final))
             if all_states:
@@ -153,12 +154,16 @@ def _kernel(
     return inputs, _with_empty([torch.cat(ends)], start, pack)
 
 
-def _torch(cell: Cell, values: Any, start: Parts, first: int, end: int) -> tuple[Any, Sequence[Tensor]]:
-    """Return torch's own states, and the last ones, of some rows."""
-    begin = tuple(part[None, first:end].contiguous() for part in start)
-    kernel: Any = torch.gru if isinstance(cell, nn.GRU) else torch.lstm
-    flags = (True, 1, 0.0, cell.training, False, False)  # biases, layers, dropout, training, directions, batch first
-    out, *last = kernel(values, begin[0] if len(begin) == 1 else begin, cell._flat_weights, *flags)
+def _torch(
+    cell: Cell, values: tuple[Tensor, ...], start: Parts, rows: slice, training: bool
+) -> tuple[Tensor, list[Tensor]]:
+    """Return the states, and the last ones, of padded rows or of packed events and their sizes, from torch's kernel."""
+    begin = tuple(part[None, rows].contiguous() for part in start)
+    kernel: Any = torch.lstm if isinstance(cell, nn.LSTM) else torch.gru
+    flags = (True, 1, 0.0, training, False)  # biases, layers, dropout, training, both directions
+    batch_first = () if len(values) > 1 else (False,)
+    state = begin if isinstance(cell, nn.LSTM) else begin[0]
+    out, *last = kernel(*values, state, cell._flat_weights, *flags, *batch_first)
     return out, [part[0] for part in last]
 
 
@@ -178,34 +183,24 @@ def _weights(cell: Cell) -> layer.Weights:
 def _cudnn(cell: Cell, inputs: Tensor, start: Parts, pack: Pack, whole: bool) -> tuple[Tensor, Parts]:
     """Return one layer's states and ends from cuDNN, or from torch's code for it on a CPU.
 
-    c is missing where rows are padded, unless all have one length.
+    c is missing where rows are padded, unless all have one length. cuDNN keeps what its backward pass needs in training
+    mode only, which says nothing else here: a cell has no dropout.
     """
     if not (n := pack.active):
         return start[0][:0], start
     steps, equal = len(pack.sizes), pack.sizes[0] == pack.sizes[-1]
     padded = equal or (steps * n <= PADDED * len(inputs) and not (whole and isinstance(cell, nn.LSTM)))
     if not padded:
-        out, ends = _with_backward(cell, (inputs, torch.tensor(pack.sizes)), start, n)
+        values: tuple[Tensor, ...] = (inputs, torch.tensor(pack.sizes))
+    else:
+        rows = inputs if equal else inputs.new_zeros(steps * n, inputs.shape[1]).index_copy(0, pack.padded, inputs)
+        values = (rows.view(steps, n, -1),)
+    with torch.autocast("cuda", enabled=False):  # cuDNN needs one type for inputs, states and weights
+        out, ends = _torch(cell, values, start, slice(0, n), torch.is_grad_enabled())
+    if not padded:
         return out, _with_empty(ends, start, pack)
-    values = inputs if equal else inputs.new_zeros(steps * n, inputs.shape[1]).index_copy(0, pack.padded, inputs)
-    out, ends = _with_backward(cell, (values.view(steps, n, -1),), start, n)
     out = out.flatten(0, 1)
     if equal:
         return out, _with_empty(ends, start, pack)
     last = (pack.lengths[:n] - 1) * n + torch.arange(n, device=out.device)
     return out.index_select(0, pack.padded), _with_empty([out.index_select(0, last)], start, pack)
-
-
-def _with_backward(cell: Cell, values: tuple[Tensor, ...], start: Parts, n: int) -> tuple[Tensor, list[Tensor]]:
-    """Return torch's states and the last ones of padded or packed rows, from which gradients can be computed.
-
-    cuDNN keeps what its backward pass needs in training mode only, which says nothing else here: a cell has no dropout.
-    """
-    begin = tuple(part[None, :n].contiguous() for part in start)
-    kernel: Any = torch.lstm if isinstance(cell, nn.LSTM) else torch.gru
-    state = begin if isinstance(cell, nn.LSTM) else begin[0]
-    flags = (True, 1, 0.0, torch.is_grad_enabled(), False)  # biases, layers, dropout, training, both directions
-    is_packed = len(values) > 1
-    with torch.autocast("cuda", enabled=False):  # cuDNN needs one type for inputs, states and weights
-        out, *last = kernel(*values, state, cell._flat_weights, *flags, *(() if is_packed else (False,)))
-    return out, [part[0] for part in last]

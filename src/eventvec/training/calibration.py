@@ -31,12 +31,13 @@ def temperatures(method: Any, x: Sequences, held_out: Tensor) -> tuple[dict[str,
         method: A method; one without `label_fields` and `predictor` has no temperature.
         held_out: The positions of the rows that were held out of the training.
     """
-    told, by_label, notes = declared(method), dict[str, float](), list[str]()
-    targets = told.label_fields
-    if told.predictor is None or not len(held_out) or not any(isinstance(target, Categorical) for target in targets):
+    declares = declared(method)
+    targets, by_label, notes = declares.label_fields, dict[str, float](), list[str]()
+    has_classes = any(isinstance(target, Categorical) for target in targets)
+    if declares.predictor is None or not len(held_out) or not has_classes:
         return {}, ()
     rows = x[held_out]
-    outputs = encode(told.predictor, rows).to(x.device).split([outputs_of(target) for target in targets], 1)
+    outputs = encode(declares.predictor, rows).to(x.device).split([outputs_of(target) for target in targets], 1)
     for target, output in zip(targets, outputs, strict=True):
         if not isinstance(target, Categorical):
             continue

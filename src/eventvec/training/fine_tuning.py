@@ -14,7 +14,7 @@ from eventvec.dataset import Dataset
 from eventvec.errors import DataError
 from eventvec.methods.label_losses import ClassWeights, column_names, label_names
 from eventvec.models import Model, check_model
-from eventvec.options import accepts, gather, option_types
+from eventvec.options import accepts, gather_all, those_of
 from eventvec.tables import holdout_mask
 from eventvec.tables.read_options import LabelTime
 from eventvec.tables.sources import Tabular
@@ -92,12 +92,10 @@ def fine_tune(
         (['churn'], ['id', 'prediction', 'p_no', 'p_yes'])
     """
     check_model(model)
-    gather(options, FitOptions, LabelTime)  # a wrong option is refused before anything is built
+    _, time = gather_all(options, FitOptions, LabelTime)  # a wrong option is refused before anything is built
     data = model.read(data)
     inputs = column_names("static_inputs", static_inputs) if static_inputs else ()
     names, further = label_names(label), [*inputs, *((weight,) if weight else ())]
-    time = gather(options, LabelTime, FitOptions)
-    options = {name: value for name, value in options.items() if name not in option_types(LabelTime)}
     rows = with_labels(_without_held_out(model, data), labels, names, further, weight, time)
     method_table: dict[str, Any] = {
         "name": "supervised", "label": label, "static_inputs": static_inputs, "class_weights": class_weights,
@@ -108,7 +106,7 @@ def fine_tune(
         for name, value in method_table.items()
         if value is not None
     }
-    method, tables = set_up(rows, {"method": method_table, "fit": options}, model)
+    method, tables = set_up(rows, {"method": method_table, "fit": those_of(options, FitOptions)}, model)
     place = next(model.method.parameters()).device if device is None else device
     tuned = train(method, rows, tables["fit"], tables, out=out, resume=resume, device=place, progress=progress)
     return replace(tuned, notes=(*dict.fromkeys(rows.notes[len(data.notes) :]), *tuned.notes))

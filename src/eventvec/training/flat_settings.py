@@ -35,10 +35,8 @@ def tables_of(method: str | Mapping[str, Any], encoder: str | Mapping[str, Any] 
     load_installed()
     tables = check_tables({"method": method} if "name" in method else method)
     if encoder is not None:
-        tables["encoder"] = {
-            **tables.get("encoder", {}),
-            **({"name": encoder} if isinstance(encoder, str) else encoder),
-        }
+        table = {"name": encoder} if isinstance(encoder, str) else encoder
+        tables["encoder"] = {**tables.get("encoder", {}), **table}
     return tables
 
 
@@ -71,7 +69,7 @@ def with_settings(tables: Table, settings: Mapping[str, Any], x: Sequences) -> T
             paths = [".".join(path) for path in found]
             raise ConfigError(
                 f"{name} may mean {' or '.join(paths)}; give the one that you mean inside its table, such as "
-                f"{found[0][0]}={_nested(found[0][1:], value)!r}"
+                f"{found[0][0]}={set_at({}, found[0][1:], value)!r}"
             )
         (path,) = found
         tables = set_at(tables, path, value)
@@ -114,7 +112,3 @@ def set_at(table: Table, path: Path, value: Any) -> Table:
     if not isinstance(inner, Mapping):
         raise ConfigError(f"{path[0]} is {inner!r}, which has no option {path[1]!r}")
     return {**table, path[0]: set_at(dict(inner), path[1:], value)}
-
-
-def _nested(path: Path, value: Any) -> Any:
-    return {path[0]: _nested(path[1:], value)} if path else value

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from eventvec import distributed, models
 from eventvec.blocks.untrained import EventBlock, sizes_beside
@@ -41,7 +40,7 @@ from eventvec.training.optimizer import head_weights, optimizer
 from eventvec.training.settings_tried import best_trial, check_trials
 from eventvec.training.setup import options_of, with_precision
 from eventvec.training.state import Training
-from eventvec.training.validation import generator, rows_per_step, size_note, split, validation_batches
+from eventvec.training.validation import Split, generator, rows_per_step, size_note, split
 
 Progress = Callable[[Record], None]
 CHECKPOINT = "checkpoint.safetensors"
@@ -84,10 +83,10 @@ def train(
     sizes_beside(data.schema, options.beside, options.components)  # refuses a part without its columns before training
     codes = entity_codes(data.keys)
     entity = None if codes is None else torch.from_numpy(codes).to(x.device)
-    training, held_out, notes = split(method, x, options, entity)
-    check_trials(declared(method).trials, held_out)
-    notes = (*time_notes, *notes, *precision_notes, *order_notes(method, data.schema, x[training]))
-    notes += size_note(method, training, held_out, rows_per_step(options, training, entity))
+    rows, notes = split(method, x, options, entity)
+    check_trials(declared(method).trials, rows.held_out)
+    notes = (*time_notes, *notes, *precision_notes, *order_notes(method, data.schema, x[rows.training]))
+    notes += size_note(method, rows.training, rows.held_out, rows_per_step(options, rows.training, entity))
     notes += static_notes(method, data.schema)
     config = _recorded(method, data, options, tables, required=path is not None)
     threads = as_many_threads_as_pay(method, options.threads)
@@ -97,15 +96,16 @@ def train(
         distributed.broadcast_result(lambda: stack.enter_context(model_files.writer(path)))
         run = replace(_start(method, data, config, options, path, resume), notes=notes)
         try:
-            trained = _train(run, x, training, held_out, entity, options, progress)
+            trained = _train(run, x, rows, options, progress)
         except DataError:  # the loss is not finite
             if distributed.is_first() and path is not None and not resume and not list(path.glob("checkpoint*")):
                 model_files.discard(path)
             raise
         distributed.wait_for_all()  # so that the folder is complete for all
-    unseen = len(held_out) >= options.batch_size
+    unseen = len(rows.held_out) >= options.batch_size
     where = "held out" if unseen else "trained on, as fewer than a batch are held out"
-    return _with_remark(trained, x[held_out if unseen else training], where, generator(place, options.seed + 1))
+    remarked = x[rows.held_out if unseen else rows.training]
+    return _with_remark(trained, remarked, where, generator(place, options.seed + 1))
 
 
 def _fitted_later(method: Method, data: Dataset, moments: Array | None) -> tuple[str, ...]:
@@ -117,11 +117,7 @@ def _fitted_later(method: Method, data: Dataset, moments: Array | None) -> tuple
 
 
 def _with_remark(run: Model, x: Sequences, where: str, rng: torch.Generator) -> Model:
-    """Return a run that is saved already, with what its method has to say about rows in the notes.
-
-    Args:
-        where: What the rows were in the training.
-    """
+    """Return a run that is saved already, with what its method has to say about rows in the notes."""
     remark = declared(run.method).remark
     if remark is None:
         return run
@@ -132,21 +128,8 @@ def _with_remark(run: Model, x: Sequences, where: str, rng: torch.Generator) -> 
     return replace(run, notes=(*run.notes, sentence))
 
 
-def _train(
-    run: Model,
-    x: Sequences,
-    training: Tensor,
-    held_out: Tensor,
-    entity: Tensor | None,
-    options: FitOptions,
-    progress: Progress | None,
-) -> Model:
-    """Return a run that has been started, after its training.
-
-    Args:
-        run: The run before its first step, or a run that was killed.
-        entity: `(n,)` the entity of each row, if entities have several.
-    """
+def _train(run: Model, x: Sequences, rows: Split, options: FitOptions, progress: Progress | None) -> Model:
+    """Return a run that has been started, after its training."""
     method, place = run.method, x.device
     if run.info["finished"] and run.path is not None:
         finished = models.load(run.path)
@@ -155,8 +138,8 @@ def _train(
         notes = (*run.notes, "the run had finished; nothing was trained")
         return replace(finished, blocks={**finished.blocks, LEARNED: run.learned}, path=run.path, notes=notes)
     if prepare := declared(method).prepare:
-        prepare(x[training])
-    once = partial(_train_once, run, x, training, held_out, entity)
+        prepare(x[rows.training])
+    once = partial(_train_once, run, x, rows)
     path, progress = (run.path, progress) if distributed.is_first() else (None, None)
     results: dict[str, Any] = {}
     forked = torch.random.fork_rng(device_type=place.type, devices=[place] if place.type != "cpu" else [])
@@ -172,16 +155,16 @@ def _train(
         method.load_state_dict(state.best_weights)
         note, results = kept_note(state.history, epoch, state.score), {**results, "kept_epoch": epoch}
         run = replace(run, notes=(*run.notes, note))
-    calibrated, sentences = temperatures(method, x, held_out)
+    calibrated, sentences = temperatures(method, x, rows.held_out)
     run = replace(run, notes=(*run.notes, *sentences))
     results |= {"temperatures": calibrated} if calibrated else {}
     results = {
         "history": state.history, "steps": state.steps, "seconds": round(state.seconds, 3), "stopped": state.stopped,
-        "usable": len(training) + len(held_out), **results,
+        "usable": len(rows.training) + len(rows.held_out), **results,
     }  # fmt: skip
     sizes = sizes_beside(run.schema, options.beside, options.components)
     seen = x.lengths > 0  # also rows that the method cannot use: they get vectors too
-    seen[held_out] = False
+    seen[rows.held_out] = False
     beside = {name: EventBlock.of(name, run.schema, each, x[seen]) for name, each in sizes.items()}
     blocks, vector = {**run.blocks, **beside}, (LEARNED, *beside)
     done = replace(run, info={**run.info, **results}, blocks=blocks, vector=vector)
@@ -189,19 +172,12 @@ def _train(
 
 
 def _train_once(
-    run: Model,
-    x: Sequences,
-    training: Tensor,
-    held_out: Tensor,
-    entity: Tensor | None,
-    options: FitOptions,
-    progress: Progress | None,
-    checkpoint: str,
+    run: Model, x: Sequences, rows: Split, options: FitOptions, progress: Progress | None, checkpoint: str
 ) -> Training:
     """Train a run's method until a bound is reached, from a checkpoint if there is one, and return the state."""
     method, place = run.method, x.device
     weights = optimizer(method, options.lr, options.encoder_lr, options.optimizer, options.weight_decay)
-    state = Training(method, weights, generator(place, options.seed), options)
+    state = Training(method, weights, generator(place, options.seed), options, rows)
     torch.manual_seed(int(torch.randint(2**62, (), generator=state.rng, device=place)))  # dropout reads only this
     has_checkpoint = distributed.broadcast_result(lambda: run.path is not None and (run.path / checkpoint).exists())
     if has_checkpoint and run.path is not None:
@@ -210,8 +186,7 @@ def _train_once(
     file = run.path / checkpoint if run.path is not None and distributed.is_first() else None
     if file is not None:
         write_text(file.with_name("metrics.jsonl"), "".join(map(_line, state.history)))
-    size = rows_per_step(options, training, entity)
-    state.begin(training, validation_batches(held_out, size), size, entity)
+    state.begin()
     try:
         _train_epochs(state, x, file, progress)
     finally:
@@ -290,8 +265,8 @@ def _recorded(method: Method, data: Dataset, options: FitOptions, tables: Table 
     parent = lineage_of(method.encoder)
     if parent and parent.path:
         encoder["from"] = parent.path
-    recorded = {"method": tables["method"], "encoder": encoder}
-    return {**recorded, "data": dict(data.origin.options), "fit": as_table(options)}
+    trained_on = dict(data.origin.options)
+    return {"method": tables["method"], "encoder": encoder, "data": trained_on, "fit": as_table(options)}
 
 
 def _check_freeze(method: Method, options: FitOptions) -> None:

@@ -31,12 +31,8 @@ class LARS(torch.optim.Optimizer):
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "trust": trust})
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """Take one step, and return the value of the closure, if there is one."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+    def step(self) -> None:  # type: ignore[override]
+        """Take one step."""
         for group in self.param_groups:
             for weight in group["params"]:
                 if weight.grad is None:
@@ -47,7 +43,6 @@ class LARS(torch.optim.Optimizer):
                 change = (weight.grad + group["weight_decay"] * weight) * (ratio * group["lr"])
                 momentum = self.state[weight].setdefault("momentum", torch.zeros_like(weight))
                 weight.sub_(momentum.mul_(group["momentum"]).add_(change))
-        return loss
 
 
 OPTIMIZERS: dict[OptimizerName, Callable[..., torch.optim.Optimizer]] = {

@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from eventvec.errors import ConfigError, need, shown
 from eventvec.files import path_only, run_above
@@ -27,7 +26,7 @@ AT_ONCE, LONGEST = 100, 6000
 """The number of parameters that MLflow takes at once, and the number of characters that it takes of each."""
 
 
-class TensorBoardRecords:
+class TensorBoardRecords(AbstractContextManager["TensorBoardRecords"]):
     """A function of the records of `fit` that writes them for TensorBoard; `to_tensorboard` returns it."""
 
     def __init__(self, folder: Path) -> None:
@@ -45,16 +44,11 @@ class TensorBoardRecords:
             self._writer.flush()
         self._step = record["step"]
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._writer.close()
 
 
-class MlflowRecords:
+class MlflowRecords(AbstractContextManager["MlflowRecords"]):
     """A function of the records of `fit` that writes them into a file store of MLflow; `to_mlflow` returns it.
 
     Args:
@@ -84,14 +78,9 @@ class MlflowRecords:
             self._client.log_batch(self._run, metrics=metrics)
         self._step = step
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with _file_store():
-            self._client.set_terminated(self._run, "FINISHED" if kind is None else "FAILED")
+            self._client.set_terminated(self._run, "FINISHED" if error[0] is None else "FAILED")
 
 
 def to_tensorboard(folder: Path | str) -> TensorBoardRecords:

@@ -15,8 +15,6 @@ from eventvec.training.kept_weights import LOSS, best_epoch
 from eventvec.training.state import Training
 
 Progress = Callable[[Record], None]
-TrainOnce = Callable[[FitOptions, Progress | None, str], Training]
-"""Trains the method with options until a bound is reached, with a checkpoint in a file of a name."""
 
 
 def check_trials(settings: Mapping[str, Any], held_out: Sized) -> None:
@@ -31,7 +29,7 @@ def check_trials(settings: Mapping[str, Any], held_out: Sized) -> None:
 def best_trial(
     method: Method,
     settings: Mapping[str, Callable[[], None]],
-    once: TrainOnce,
+    once: Callable[[FitOptions, Progress | None, str], Training],
     options: FitOptions,
     progress: Progress | None,
 ) -> tuple[Training, dict[str, Any], str]:
@@ -43,6 +41,7 @@ def best_trial(
     Args:
         method: The method with its initial weights.
         settings: What sets each setting, by its text.
+        once: Trains the method with options until a bound is reached, with a checkpoint in a file of a name.
     """
     if options.time_budget is not None:
         options = replace(options, time_budget=options.time_budget / len(settings))
@@ -51,8 +50,8 @@ def best_trial(
     for place, (setting, choose) in enumerate(settings.items()):
         method.load_state_dict(start)
         choose()
-        told = None if progress is None else _part(progress, place, len(settings))
-        state = once(options, told, f"checkpoint-{place}.safetensors")
+        shared = None if progress is None else _part(progress, place, len(settings))
+        state = once(options, shared, f"checkpoint-{place}.safetensors")
         trained.append(state)
         losses[setting] = _validation_loss(state)
         if not kept or losses[setting] < losses[kept]:

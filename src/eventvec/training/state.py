@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import torch
@@ -23,7 +23,7 @@ from eventvec.sequences import Sequences
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.kept_weights import best_epoch
 from eventvec.training.optimizer import AVERAGES, frozen, learning_rate
-from eventvec.training.validation import by_entity, first_of_each, validate
+from eventvec.training.validation import Split, by_entity, first_of_each, rows_per_step, validate, validation_batches
 
 VALIDATION_SHARE = 0.1
 """The largest share of a time budget that a validation takes."""
@@ -45,12 +45,16 @@ class _Counts(BaseModel, extra="forbid"):
 
 
 class Training:
-    """The state of a training, and its step."""
+    """The state of a training on rows, whose entities stay together if they have several, and its step."""
 
     def __init__(
-        self, method: Method, optimizer: torch.optim.Optimizer, rng: torch.Generator, options: FitOptions
+        self, method: Method, optimizer: torch.optim.Optimizer, rng: torch.Generator, options: FitOptions, rows: Split
     ) -> None:
         self.method, self.optimizer, self.rng, self.options = method, optimizer, rng, options
+        self.size = rows_per_step(options, rows.training, rows.entity)
+        self.training, self.held_out = rows.training.cpu(), validation_batches(rows.held_out, self.size)
+        self.entity = None if rows.entity is None else rows.entity.cpu()
+        self.per_epoch = max(len(self.training) // self.size, 1)
         self.score = declared(method).score_entry  # the entry of the records, if the method declares a score
         self.steps, self.epoch, self.within, self.events, self.waited = 0, 0, 0, 0, 0
         self.seconds, self.total = 0.0, 0.0  # the seconds of all sessions, the sum of the losses of this epoch
@@ -61,18 +65,8 @@ class Training:
         self.history: list[Record] = []
         self.stopped = ""
 
-    def begin(self, training: Tensor, held_out: Sequence[Tensor], size: int, entity: Tensor | None = None) -> None:
-        """Start the clock at the seconds that earlier sessions took.
-
-        Args:
-            training: The rows to train on.
-            held_out: The batches of the validation.
-            size: The number of rows in a batch.
-            entity: `(n,)` the entity of each row of the data, if entities have several; they stay together.
-        """
-        self.training, self.held_out, self.size = training.cpu(), held_out, size
-        self.entity = None if entity is None else entity.cpu()
-        self.per_epoch = max(len(training) // size, 1)
+    def begin(self) -> None:
+        """Start the clock at the seconds that earlier sessions took."""
         self.clock = time.perf_counter() - self.seconds
         self._stop()
 
@@ -203,11 +197,7 @@ class Training:
                 torch.cuda.set_rng_state(tensors["cuda_rng"], self.rng.device)
 
     def _averages(self, tensors: Mapping[str, Tensor]) -> dict[int, dict[str, Tensor]]:
-        """Return the averages of each weight, by its number.
-
-        Args:
-            tensors: The averages; the name of each begins with the number of the weight.
-        """
+        """Return the averages of each weight by its number, with which the names of the tensors begin."""
         shapes = [weight.shape for group in self.optimizer.param_groups for weight in group["params"]]
         averages: dict[int, dict[str, Tensor]] = {}
         for name, value in tensors.items():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,10 +24,18 @@ BATCHES = 50
 """The largest number of batches in a validation: more would hardly change the mean, and take long on large data."""
 
 
+class Split(NamedTuple):
+    """The rows to train on, those held out for validation, and `(n,)` the entity of every row, if some have several."""
+
+    training: Tensor
+    held_out: Tensor
+    entity: Tensor | None
+
+
 def split(
     method: Method, x: Sequences, options: FitOptions, entity: Tensor | None = None
-) -> tuple[Tensor, Tensor, tuple[str, ...]]:
-    """Return the rows to train on, the rows held out for validation, and sentences about what was left out.
+) -> tuple[Split, tuple[str, ...]]:
+    """Return the rows to train on and those held out for validation, and sentences about what was left out.
 
     Args:
         method: The method; rows that it or its encoder cannot use (`usable`) are left out.
@@ -73,18 +83,16 @@ def split(
     if strata is not None and count:
         rows = rows[_spread(strata(x)[rows])]
     if entity is None:
-        return rows[count:], rows[:count], tuple(notes)
+        return Split(rows[count:], rows[:count], None), tuple(notes)
     held_out = torch.isin(entity[everyone], entity[rows[:count]])
-    parts = (everyone[~held_out], everyone[held_out])
-    return parts[0], by_entity(parts[1], entity, entity[rows[:count]]), tuple(notes)
+    ordered = by_entity(everyone[held_out], entity, entity[rows[:count]])
+    return Split(everyone[~held_out], ordered, entity), tuple(notes)
 
 
 def first_of_each(numbers: Tensor) -> Tensor:
     """Return the ascending positions at which numbers occur for the first time."""
-    _, number = numbers.unique(return_inverse=True)
-    each = torch.arange(len(numbers), device=numbers.device)
-    firsts = each.new_full((int(number.max()) + 1,), len(numbers)).scatter_reduce(0, number, each, "amin")
-    return firsts.sort()[0]
+    firsts = np.sort(np.unique(numbers.cpu().numpy(), return_index=True)[1])
+    return torch.from_numpy(firsts).to(numbers.device)
 
 
 def by_entity(rows: Tensor, entity: Tensor, order: Tensor) -> Tensor:

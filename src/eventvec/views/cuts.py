@@ -1,4 +1,4 @@
-"""Cuts without randomness: at a time, after the first event, at a window's edge."""
+"""Cuts without randomness: at a time, after the first event, before the latest ones, at a window's edge."""
 
 from __future__ import annotations
 
@@ -42,6 +42,12 @@ def as_of(x: Sequences, time: Tensor | float) -> Sequences:
     return replace(x, lengths=searchsorted(x, column, ends))
 
 
+def latest(x: Sequences, longest: int) -> Sequences:
+    """Return at most `longest` events of each row, the latest ones."""
+    lengths = x.lengths.clamp(max=longest)
+    return x.slice(torch.arange(len(x), device=x.device), x.lengths - lengths, lengths)
+
+
 def known_in_order(x: Sequences) -> Tensor:
     """Return `(n,)` bool, true for rows whose events became known in the order of their times.
 
@@ -79,13 +85,7 @@ def hold_out(x: Sequences, targets: int = 1) -> Sequences:
     """
     at_least("targets", targets, 1)
     if x.device.type == "cpu" and (count := int((x.lengths < targets).sum())):
-        what = (
-            "a target is the first event of a row"
-            if targets == 1
-            else f"targets are the first {targets} events of a row"
-        )
-        fewer = "no event" if targets == 1 else "fewer"
-        raise DataError(f"{what}, but {count:,} of {len(x):,} rows have {fewer}")
+        raise DataError(f"targets is {targets}, but {count:,} of {len(x):,} rows have fewer events")
     on_host(x.lengths)  # waits for a device once, and not for the targets and the rest each
     held_out = keep_copy(torch.full_like(x.lengths, targets), lambda copy: torch.full_like(copy, targets), x.lengths)
     static: dict[str, Values] = {**x.static, "targets": replace(x, lengths=held_out, static={})}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eventvec.options import at_least
+from eventvec.options import each_at_least
 from eventvec.sequences import Sequences
 
 
@@ -40,8 +40,7 @@ class Process(ABC):
     length: int = 6
 
     def __post_init__(self) -> None:
-        at_least("count", self.count, 1)
-        at_least("length", self.length, 1)
+        each_at_least(1, count=self.count, length=self.length)
 
     @abstractmethod
     def usable(self, x: Sequences) -> Tensor:

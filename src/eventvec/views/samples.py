@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import ConfigError
-from eventvec.options import at_least
+from eventvec.options import each_at_least, within
 from eventvec.sequences import Sequences, keep_copy, on_host, with_copy
 from eventvec.views.draws import Disjoint, Sized, integers, shuffled_order, slice_lengths, sources, subset
 from eventvec.views.perturbed import Perturbed
@@ -155,8 +155,7 @@ class ShuffledParts:
     longest: int | None = None
 
     def __post_init__(self) -> None:
-        at_least("count", self.count, 1)
-        at_least("longest", self.longest, 1)
+        each_at_least(1, count=self.count, longest=self.longest)
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: true for rows with an event for each view, and with at least two events."""
@@ -200,8 +199,7 @@ class Altered:
     shuffle: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
+        within("dropout", self.dropout, 0, 1, "[)")
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: true for rows that the other sampler can use."""

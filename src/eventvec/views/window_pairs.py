@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import DataError, nearest
-from eventvec.options import at_least
+from eventvec.options import at_least, each_at_least
 from eventvec.schema import FIRST
 from eventvec.sequences import Sequences
 from eventvec.views.cuts import restart_gap
@@ -32,9 +32,8 @@ class _Windows:
     count: int = 1
 
     def __post_init__(self) -> None:
-        at_least("length", self.length, 1)
+        each_at_least(1, length=self.length, count=self.count)
         at_least("skip", self.skip, 0)
-        at_least("count", self.count, 1)
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: true for rows with at least one pair in order."""
