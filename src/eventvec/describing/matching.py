@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import polars as pl
@@ -40,19 +39,10 @@ UNRELATED = (
 """Sentences that are about no history. A query that is no nearer than 95 % of them fits nothing clearly."""
 
 
-class Scorer(Protocol):
-    """How well sentences of queries fit the distinct sentences of an index."""
-
-    @property
-    def clear(self) -> float:
-        """The score above which a sentence fits clearly."""
-
-    def __call__(self, queries: Sequence[str]) -> Array:
-        """Return `(m, n)` float32, the score of each sentence for each query."""
-
-
 class BM25:
     """BM25 (Robertson and Zaragoza 2009), each sentence as a document; without a language model.
+
+    `clear` is the score above which a sentence fits clearly.
 
     Args:
         sentences: `n` sentences.
@@ -139,7 +129,7 @@ class Sentences:
     texts: list[str]
     starts: Array
     ids: Array
-    scorer: Scorer
+    scorer: BM25 | Meanings
 
     @staticmethod
     def of(table: pl.DataFrame, encoder: SentenceEncoder | None, known: Sentences | None = None) -> Sentences:
