@@ -59,15 +59,14 @@ class Inverted:
         index.train(training)
         index.add_with_ids(vectors, np.arange(n))
         queries = np.sort(rng.permutation(n)[:SAMPLE])
-        exact = _exact(vectors, queries)
-        found = Inverted(index, 1, 0.0)
-        while found.recall < RECALL and found.probes <= cells:
-            rows, _ = found.neighbours(vectors, vectors[queries], COUNT + 1)
+        exact = np.argpartition(-(vectors[queries] @ vectors.T), COUNT, axis=1)[:, : COUNT + 1]  # themselves among them
+        probes, recall = 1, 0.0
+        while recall < RECALL and probes <= cells:
+            rows, _ = Inverted(index, probes, recall).neighbours(vectors, vectors[queries], COUNT + 1)
             hits = [len(set(one) & set(other)) for one, other in zip(exact.tolist(), rows.tolist(), strict=True)]
-            found = replace(found, recall=sum(hits) / exact.size)
-            if found.recall < RECALL:
-                found = replace(found, probes=2 * found.probes)
-        return found
+            recall = sum(hits) / exact.size
+            probes *= 1 if recall >= RECALL else 2
+        return Inverted(index, probes, recall)
 
     def neighbours(self, vectors: Array, queries: Array, count: int) -> tuple[Array, Array]:
         """Return `(m, count)` the rows nearest to each query, −1 where there is none, and their scores, best first."""
@@ -112,9 +111,3 @@ class Inverted:
         if not np.array_equal(np.sort(np.concatenate(ids)), np.arange(len(vectors))):
             raise ValueError("the inverted file has other rows than the vectors")
         return Inverted(index, int(described["probes"]), float(described["recall"]))
-
-
-def _exact(vectors: Array, queries: Array) -> Array:
-    """Return `(m, COUNT + 1)` the rows nearest to some rows, themselves among them."""
-    scores = vectors[queries] @ vectors.T
-    return np.argpartition(-scores, COUNT, axis=1)[:, : COUNT + 1]

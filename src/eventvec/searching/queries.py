@@ -26,6 +26,8 @@ from eventvec.tables.sources import Tabular, columns_of, open_source
 
 SCORE, SUMMARY = "similarity", "history"
 WORDS_SCORE, MATCHED, STALE = "bm25", "sentences", "stale"
+NOTHING = "Nothing fits: no sentence has any of these words."
+NOTHING_CLEAR = "Nothing fits clearly: no sentence is nearer to these words than to sentences about other things."
 
 
 def search(
@@ -136,29 +138,18 @@ def _by_words(
     rows = searched[np.argsort(-scores[searched], kind="stable")[:count]]
     matched = index.sentences.matched(fits, rows)
     with_model = index.sentences.encoder is not None
-    frame = _frame(
-        index.keys.take(pa.array(rows)),
-        index.schema,
-        pl.Series(SCORE if with_model else WORDS_SCORE, scores[rows]),
-        events,
-    )
+    score = pl.Series(SCORE if with_model else WORDS_SCORE, scores[rows])
+    frame = _frame(index.keys.take(pa.array(rows)), index.schema, score, events)
     frame = frame.insert_column(2, pl.Series(MATCHED, [" ".join(sentences) for sentences in matched], pl.String))
     lines = [f"The {len(rows):,} of {len(searched):,} entities whose sentences fit best."]
     if fits.max(1).mean() <= index.sentences.scorer.clear:
-        lines.insert(0, _unclear(with_model))
+        lines.insert(0, NOTHING_CLEAR if with_model else NOTHING)
     if index.stale.any():
         frame = frame.insert_column(3, pl.Series(STALE, index.stale[rows]))
         lines.append(f"{index.stale[rows].sum():,} of them are stale: they have later events; refresh the index.")
     facts = {"searched": len(searched), "sentences": len(index.sentences.texts)}
-    return Answer(
-        tuple(lines), {"hits": frame.to_dicts()}, index.notes, facts=facts, lists=True, title="Histories by words"
-    )
-
-
-def _unclear(with_model: bool) -> str:
-    if with_model:
-        return "Nothing fits clearly: no sentence is nearer to these words than to sentences about other things."
-    return "Nothing fits: no sentence has any of these words."
+    tables, title = {"hits": frame.to_dicts()}, "Histories by words"
+    return Answer(tuple(lines), tables, index.notes, facts=facts, lists=True, title=title)
 
 
 def _frame(keys: pa.Array, schema: Schema, scores: pl.Series, events: Dataset | Tabular | None) -> pl.DataFrame:
