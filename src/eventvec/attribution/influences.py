@@ -13,7 +13,7 @@ from eventvec.answers import Answer
 from eventvec.attribution import changes
 from eventvec.attribution.influence_options import InfluenceOptions
 from eventvec.attribution.movements import distances, relative_movements
-from eventvec.attribution.score_changes import Trained, other_labels, prediction_changes, score_changes
+from eventvec.attribution.score_changes import other_labels, prediction_changes, score_changes
 from eventvec.attribution.vectors_without import VectorsWithout
 from eventvec.dataset import Dataset, check_entities
 from eventvec.embedding import Progress, encode, with_moment
@@ -220,13 +220,13 @@ def _of_labels(request: _Request, examples: Examples[Dataset]) -> Answer:
     places, sampled = request.sample(np.flatnonzero(request.usable[examples.positions]))
     examples = examples[places]
     groups, labelled = examples.units, examples.target(chosen.task)
-    model = Trained(choose(labelled.task, [chosen.model or linear(labelled.task)])[0][0], chosen.seed)
+    model = choose(labelled.task, [chosen.model or linear(labelled.task)])[0][0]
     measured = _score if request.place is None else _prediction
     result = measured(request, labelled, examples.positions, groups, model)
     return replace(result, notes=(*notes, *sampled, *result.notes))
 
 
-def _score(request: _Request, labelled: Target, rows: Array, groups: Array | None, model: Trained) -> Answer:
+def _score(request: _Request, labelled: Target, rows: Array, groups: Array | None, model: str) -> Answer:
     """Return how the score of a label changes; `rows` are those of the labelled entities."""
     chosen = request.chosen
     protocol = choose_protocol(
@@ -235,13 +235,13 @@ def _score(request: _Request, labelled: Target, rows: Array, groups: Array | Non
     )  # fmt: skip
     measured = request.measured(rows)
     parts, vectors = zip(*measured.each(), strict=True)
-    scores, changed = score_changes(measured.full, vectors, protocol, model)
+    scores, changed = score_changes(measured.full, vectors, protocol, model, chosen.seed)
     facts = _facts(METRICS[labelled.task][0], labelled, scores.estimate, len(rows), model)
     estimates, notes = [each.estimate for each in changed], (*protocol.notes, *measured.notes(), BY_CHANCE)
     return changes.answer("score", parts, estimates, facts, *notes)
 
 
-def _prediction(request: _Request, labelled: Target, rows: Array, groups: Array | None, model: Trained) -> Answer:
+def _prediction(request: _Request, labelled: Target, rows: Array, groups: Array | None, model: str) -> Answer:
     """Return how the prediction for one entity changes; `rows` are those of the labelled entities."""
     if labelled.task == "multiclass":
         raise ConfigError(
@@ -253,17 +253,17 @@ def _prediction(request: _Request, labelled: Target, rows: Array, groups: Array 
     z, measured = request.vectors(labelled.rows), request.measured(np.array([request.place]))
     parts, vectors = zip(*measured.each(), strict=True)
     one = np.concatenate([measured.full, *vectors])
-    prediction, changed = prediction_changes(z, labelled, groups, one, request.chosen.folds, model)
+    folds, seed = request.chosen.folds, request.chosen.seed
+    prediction, changed = prediction_changes(z, labelled, groups, one, folds, model, seed)
     note = (
-        f"The prediction is the mean of {request.chosen.folds} models of {len(z):,} other entities, each trained "
+        f"The prediction is the mean of {folds} models of {len(z):,} other entities, each trained "
         "without one fold of them; the intervals are over these models."
     )
     facts = _facts("prediction", labelled, Estimate(prediction), 1, model)
     return changes.answer("prediction", parts, changed, facts, note, *measured.notes())
 
 
-def _facts(measure: str, labelled: Target, full: Estimate, n: int, model: Trained) -> dict[str, Any]:
+def _facts(measure: str, labelled: Target, full: Estimate, n: int, model: str) -> dict[str, Any]:
     """Return what the changes are of."""
-    return {"measure": measure, "label": labelled.name, "positive": labelled.positive, "with_all_events": full} | {
-        "n": n, "model": model.name,
-    }  # fmt: skip
+    of_label = {"measure": measure, "label": labelled.name, "positive": labelled.positive}
+    return {**of_label, "with_all_events": full, "n": n, "model": model}

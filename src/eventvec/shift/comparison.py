@@ -20,13 +20,14 @@ from eventvec.options import accepts, gather, those_of
 from eventvec.sequences import Array, Sequences, stack
 from eventvec.shift.differences import figures, verdict
 from eventvec.shift.drift_options import DriftOptions
-from eventvec.shift.period_tables import Period, coded, held_out, loaded, own_gaps, span_notes, training_notes
+from eventvec.shift.period_tables import Period, coded, held_out, loaded, span_notes, training_notes
 from eventvec.shift.periods import Sample, sampled
 from eventvec.shift.permutations import PermutationTest, compare_shares, compare_vectors, linear_scores
 from eventvec.shift.profiles import BINS, Profile, profiles
 from eventvec.statistics.corrections import holm
 from eventvec.tables import Embeddings
 from eventvec.tables.read_options import Columns, TableFormat
+from eventvec.views.cuts import restart_gap
 
 EVENTS = 1 << 23
 """Approximate upper bound on the number of events that are compared."""
@@ -125,7 +126,7 @@ def drift(
     else:
         assert isinstance(first, Dataset)
         assert isinstance(second, Dataset)
-        first, second = (replace(data, sequences=own_gaps(data.sequences)) for data in (first, second))
+        first, second = (replace(data, sequences=restart_gap(data.sequences.to("cpu"))) for data in (first, second))
         notes += span_notes(first.sequences, second.sequences, first.schema)
         x = stack(*(replace(data.sequences, static={}) for data in (first, second)))
         tests = [(each.name, each) for each in profiles(x, first.schema)]
@@ -133,7 +134,9 @@ def drift(
             tests += _parts(*(embed(model.representation, data) for data in (first, second)))
         events = (first.sequences.total, second.sequences.total)
     shifts, more = _tested(tests, sample, chosen, rng, progress)
+    counted = "{:,} entities in both periods, {:,} in the old one only, {:,} in the new one only".format(*sizes)
     if sample.sizes != sizes:
+        counted += "; compared: {:,}, {:,} and {:,}".format(*sample.sizes)
         more.append(f"a random sample of the entities was compared (seed {chosen.seed})")
     facts = {
         "drift": any(shift["shifted"] for shift in shifts), "level": chosen.level, "correction": "holm",
@@ -143,18 +146,9 @@ def drift(
     lines, drawn = verdict(shifts, chosen.level), figures(shifts, chosen.level)
     lead = "Two periods are compared column by column, in the shares of the events of each entity."
     return Answer(
-        lines, {"shifts": shifts}, (_compared(sizes, sample.sizes), *notes, *more), drawn, facts,
+        lines, {"shifts": shifts}, (counted, *notes, *more), drawn, facts,
         title="Do the two periods differ?", lead=lead,
     )  # fmt: skip
-
-
-def _compared(entities: Sequence[int], sampled: Sequence[int]) -> str:
-    """Return how many entities are in which period, and how many of them were compared."""
-    both, old, new = entities
-    sentence = f"{both:,} entities in both periods, {old:,} in the old one only, {new:,} in the new one only"
-    if sampled != entities:
-        sentence += "; compared: {:,}, {:,} and {:,}".format(*sampled)
-    return sentence
 
 
 def _comparable(old: Any, new: Any, model: Model | None, reading: Mapping[str, Any]) -> tuple[Embeddings, Embeddings]:
