@@ -22,7 +22,9 @@ from eventvec.errors import need, printable
 from eventvec.statistics import Estimate
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.axes import Axes as Axes
+else:
+    Axes = Any
 
 PALETTE = ("#3b82d6", "#e08a1e", "#2a9d74", "#c4588f", "#8a6fd1", "#b3a125", "#4cb3cf", "#c9543c")
 """Colours that are distinguishable on white and on black, also with colour blindness (after Okabe and Ito)."""

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from eventvec.answers import Answer, Chart, charts
-from eventvec.answers.charts import BLUE, GREEN, ORANGE, PINK, Look, Series
+from eventvec.answers.charts import BLUE, GREEN, ORANGE, PINK, Axes, Look, Series
 from eventvec.statistics import Estimate
 from eventvec.statistics.areas import largest_leak
 from eventvec.statistics.estimates import decimal
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Reply: TypeAlias = Literal["yes", "not found", "unknown"]
 Question: TypeAlias = Literal["attribute", "linkage", "membership"]

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-import tomli_w
 import typer
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -129,15 +128,18 @@ def show(values: Mapping[str, Any], json_: bool) -> None:
     answer(values, drawn, json_)
 
 
-def describe(data: Dataset, settings: Mapping[str, Any], remarks: Iterable[str], json_: bool) -> None:
-    """Print the columns of a data set, the settings of a training run, and the notes about both."""
+def plan(data: Dataset, facts: Mapping[str, Any], text: str, json_: bool, *further: RenderableType) -> None:
+    """Print the columns of a data set, further tables, and what would be trained, in words.
+
+    As JSON, print the columns and the facts, whose `notes` are printed either way.
+    """
     from eventvec.answers.printing import table
 
-    rows, remarks = tables.describe(data), (*data.notes, *remarks)
+    rows = tables.describe(data)
     if json_:
-        typer.echo(json.dumps({"columns": rows, "notes": remarks, "config": settings}, default=str))
+        typer.echo(json.dumps({"columns": rows, **facts}, default=str))
         return
     texts = [{name: f"{cell:.4g}" if isinstance(cell, float) else cell for name, cell in row.items()} for row in rows]
-    out.print(repr(data), table(texts), sep="\n")
-    say(tomli_w.dumps(settings))
-    notes(remarks)
+    out.print(repr(data), table(texts), *further, sep="\n")
+    say(text)
+    notes(facts["notes"])

@@ -103,7 +103,11 @@ def report(
     evaluations = [evaluations] if isinstance(evaluations, Answer) else list(evaluations)
     names = [label] if isinstance(label, str) else list(label)
     chosen = gather(options, LabelOptions, EvaluationOptions)
-    _check(model, data, embeddings, labels, names, evaluations, drivers, map_seed, options)
+    check_seed("map_seed", map_seed, 31)
+    _check(model, data, embeddings, labels, names, evaluations, drivers)
+    if unused := [name for name in options if not names and name not in JOINED]:
+        raise ConfigError(f"{unused[0]} is for the evaluation of a label; name one: label= (--label)")
+    need_packages()
     steps = [*(f"evaluating {name}" for name in names), "placing the entities"]
 
     def advance(step: str) -> None:
@@ -138,23 +142,14 @@ def report(
         notes += more
     sections += [] if model is None else [training_section(model.history)]
     sections += [] if data is None else [data_section(data)]
+    rows = [{"label": each.facts["label"], **row} for each in evaluations for row in each.rows]
+    if not title:
+        subject = f"What predicts {evaluations[0].facts['label']}" if evaluations else "Embeddings"
+        title = f"Model {model.id}" if model else subject
     return Answer(
-        verdict,
-        {"results": [{"label": e.facts["label"], **row} for e in evaluations for row in e.rows]},
-        notes=(*notes, PRIVACY),
-        facts=_facts(model, embeddings),
-        title=title
-        or (
-            f"Model {model.id}"
-            if model
-            else f"What predicts {evaluations[0].facts['label']}"
-            if evaluations
-            else "Embeddings"
-        ),
-        lead=lead,
-        sections=tuple(sections),
-        basis=tuple(evaluations),
-    )
+        verdict, {"results": rows}, (*notes, PRIVACY), facts=_facts(model, embeddings), title=title, lead=lead,
+        sections=tuple(sections), basis=tuple(evaluations),
+    )  # fmt: skip
 
 
 def _verdict(evaluations: Sequence[Answer]) -> tuple[str, ...]:
@@ -186,18 +181,9 @@ def _result(evaluation: Answer, verdict: Sequence[str], everywhere: Sequence[str
 
 
 def _check(
-    model: Any,
-    data: Any,
-    embeddings: Any,
-    labels: Any,
-    names: Sequence[Any],
-    evaluations: Sequence[Any],
-    drivers: Any,
-    seed: Any,
-    options: dict[str, Any],
+    model: Any, data: Any, embeddings: Any, labels: Any, names: list[str], evaluations: list[Any], drivers: Any
 ) -> None:
     """Refuse arguments of another type, and those that lack another argument."""
-    check_seed("map_seed", seed, 31)
     if model is not None:
         check_model(model)
     if embeddings is not None and not isinstance(embeddings, Embeddings):
@@ -215,9 +201,6 @@ def _check(
         raise ConfigError("labels need the embeddings that they belong to: give events or embeddings")
     if names and labels is None:
         raise ConfigError("a label needs the table that has it; give labels= (LABELS)")
-    if unused := [name for name in options if not names and name not in JOINED]:
-        raise ConfigError(f"{unused[0]} is for the evaluation of a label; name one: label= (--label)")
-    need_packages()
 
 
 def _map(

@@ -77,20 +77,11 @@ class Inverted:
         order = np.argsort(-scores, axis=1, kind="stable")[:, :count]
         return np.take_along_axis(candidates, order, 1), np.take_along_axis(scores, order, 1)
 
-    def replaced(self, rows: Array, vectors: Array) -> Inverted:
-        """Return the inverted file after the vectors of some rows changed, or rows were added."""
-        return self._with(rows.astype(np.int64), rows.astype(np.int64), vectors)
-
-    def without(self, row: int, last: int, vector: Array) -> Inverted:
-        """Return the inverted file without a row, whose number the last row gets."""
-        added = np.array([] if row == last else [row], np.int64)
-        return self._with(np.unique(np.array([row, last], np.int64)), added, vector[None][: len(added)])
-
-    def _with(self, removed: Array, added: Array, vectors: Array) -> Inverted:
-        """Return the inverted file without some rows, and with the vectors of others."""
+    def changed(self, removed: Array, added: Array, vectors: Array) -> Inverted:
+        """Return the inverted file without some rows, and then with the vectors of others."""
         index = need("faiss", "search").clone_index(self.faiss_index)
-        index.remove_ids(removed)
-        index.add_with_ids(np.ascontiguousarray(vectors, np.float32), added)
+        index.remove_ids(removed.astype(np.int64))
+        index.add_with_ids(np.ascontiguousarray(vectors, np.float32), added.astype(np.int64))
         return replace(self, faiss_index=index)
 
     def dump(self) -> tuple[Array, dict[str, Any]]:

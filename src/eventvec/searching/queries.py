@@ -1,8 +1,9 @@
-"""`search`: the histories most similar to that of a key, to another history, or to a written description."""
+"""`search`: the histories most similar to that of a key, to another history, or to a description; `read_index`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from eventvec.errors import ConfigError, DataError
 from eventvec.models import Model
 from eventvec.options import at_least
 from eventvec.schema import Schema
-from eventvec.searching.sentence_index import SentenceIndex
+from eventvec.searching.index_files import Content, damaged
+from eventvec.searching.sentence_index import KIND, SentenceIndex
 from eventvec.searching.summaries import summaries
 from eventvec.searching.vector_index import Index
 from eventvec.sequences import Array
@@ -107,6 +109,26 @@ def search(
     total = len(index if searched is None else searched)
     line = f"The {len(frame):,} nearest of {total:,} entities."
     return Answer((line,), {"hits": frame.to_dicts()}, facts={"searched": total}, lists=True, title="Similar histories")
+
+
+def read_index(path: Path | str) -> Index | SentenceIndex:
+    """Return the index in a file that `Index.save` or `SentenceIndex.save` wrote.
+
+    Raises:
+        CheckpointError: If there is no such file, it holds no index, is damaged, or is of a later version; or if the
+            language model of its sentences is another one now.
+        ConfigError: If that language model is not installed.
+
+    Example:
+        >>> read_index("absent.index")
+        Traceback (most recent call last):
+        eventvec.errors.CheckpointError: absent.index does not exist; give an index that `eventvec search --save` ...
+    """
+    content = Content.read(path)
+    try:
+        return (SentenceIndex if content.about.get("kind") == KIND else Index).loaded(content)
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
+        raise damaged(path) from error
 
 
 def _sentences(

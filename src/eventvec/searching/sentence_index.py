@@ -232,8 +232,6 @@ class SentenceIndex:
 
 def _described(data: Dataset, histories: Histories, templates: Sequence[Template]) -> tuple[pa.Array, pl.DataFrame]:
     """Return the keys of the histories that have sentences, and all sentences with the places of these keys."""
-    if not histories.n:
-        raise DataError("there is nothing to describe, because no history has an event")
     table = sentences_about(histories, templates).select("row", "sentence")
     rows = table["row"].unique().sort()
     places = pl.Series(np.searchsorted(rows.to_numpy(), table["row"].to_numpy()))

@@ -182,7 +182,7 @@ class Index:
             columns[name] = np.concatenate([old, np.empty((len(keys) - len(old), *old.shape[1:]), old.dtype)])
             columns[name][rows] = new
         metadata = {**self.z.metadata, **({} if batch is None else {"batch": batch})}
-        inverted = self.inverted and self.inverted.replaced(rows, vectors)
+        inverted = self.inverted and self.inverted.changed(rows, rows, vectors)
         return Index(replace(self.z, metadata=metadata, **columns), inverted)
 
     def forget(self, key: Any) -> Index:
@@ -193,8 +193,10 @@ class Index:
         """
         row, last = self.row_of(key), len(self) - 1
         order = np.arange(last)
-        order[row : row + 1] = last  # the last one takes its place
-        inverted = self.inverted and self.inverted.without(row, last, self.z.values[last])
+        moved = order[row : row + 1].copy()  # where the last one goes; nowhere if it is the one to forget
+        order[moved] = last
+        removed = np.unique([row, last])
+        inverted = self.inverted and self.inverted.changed(removed, moved, self.z.values[[last] * len(moved)])
         return Index(self.z[order], inverted)
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:

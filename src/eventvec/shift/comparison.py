@@ -39,6 +39,8 @@ SIDES = ("both", "old_only", "new_only")
 ABSENT = {"where": "", "old": None, "new": None, "missing": None, "unknown": None, "auroc": None, "bins": ()}
 """The cells that a row has if nothing else is known."""
 Progress = Callable[[int, int, str], None]
+Tests = list[tuple[str, Profile | Tensor]]
+"""A column as a profile, or the vectors of both periods, by the name of the row in the answer."""
 
 
 @accepts(DriftOptions, Columns, TableFormat)
@@ -121,7 +123,7 @@ def drift(
     if isinstance(first, Embeddings) and isinstance(second, Embeddings):
         lengths = torch.from_numpy(np.concatenate([first.events, second.events]))
         per_entity = next(profiles(Sequences({}, torch.zeros_like(lengths), lengths), first.schema))
-        tests: list[tuple[str, Profile | Tensor]] = [(per_entity.name, per_entity), *_parts(first, second)]
+        tests: Tests = [(per_entity.name, per_entity), *_parts(first, second)]
         events = (int(first.events.sum()), int(second.events.sum()))
     else:
         assert isinstance(first, Dataset)
@@ -178,7 +180,7 @@ def _sample(old: Dataset | Embeddings, new: Dataset | Embeddings, entities: int,
     return sampled(old.keys, new.keys, entities, rng)
 
 
-def _parts(old: Embeddings, new: Embeddings) -> list[tuple[str, Profile | Tensor]]:
+def _parts(old: Embeddings, new: Embeddings) -> Tests:
     """Return the rows of both embeddings, by the name of each part."""
     vectors = torch.from_numpy(np.concatenate([old.values, new.values]))
     if not old.parts:
@@ -187,11 +189,7 @@ def _parts(old: Embeddings, new: Embeddings) -> list[tuple[str, Profile | Tensor
 
 
 def _tested(
-    tests: list[tuple[str, Profile | Tensor]],
-    sample: Sample,
-    chosen: DriftOptions,
-    rng: torch.Generator,
-    progress: Progress | None,
+    tests: Tests, sample: Sample, chosen: DriftOptions, rng: torch.Generator, progress: Progress | None
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the results of all tests, by the same permutations, with corrected p-values, and notes."""
     if len(tests) > chosen.level * (chosen.permutations + 1):
@@ -202,19 +200,16 @@ def _tested(
         )
     notes = []
     if sample.arrangements < math.log2(len(tests) / chosen.level):
-        both, old, new = sample.sizes
-        notes.append(
-            f"{both}, {old} and {new} entities in both periods and in one of them are too few to find any difference "
-            "at this level"
-        )
+        counts = "{}, {} and {} entities in both periods and in one of them".format(*sample.sizes)
+        notes.append(f"{counts} are too few to find any difference at this level")
     weights = sample.weights(chosen.permutations, rng)
     results: list[tuple[PermutationTest, dict[str, Any]]] = []
     for done, (name, test) in enumerate(tests):
         if progress:
             progress(done, len(tests), name)
         if isinstance(test, Profile):
-            result = compare_shares(test, weights)
-            results.append((result, _described(test, result)))
+            result, old, new, most = compare_shares(test, weights)
+            results.append((result, _described(test, old, new, most)))
         else:
             results.append((compare_vectors(test, weights), _scored(test, sample)))
     adjusted = holm([result.p for result, _ in results])
@@ -226,18 +221,14 @@ def _tested(
     return rows, notes
 
 
-def _described(profile: Profile, result: PermutationTest) -> dict[str, Any]:
+def _described(profile: Profile, old: Tensor, new: Tensor, most: int | None) -> dict[str, Any]:
     """Return the cells of a row about a column: the largest change, and the shares of bins."""
-    assert result.old is not None
-    assert result.new is not None
-    shares = {label: (float(a), float(b)) for label, a, b in zip(profile.labels, result.old, result.new, strict=True)}
-    where, old, new = "", None, None
-    if result.most is not None:
-        where = profile.labels[result.most]
-        old, new = shares[where]
-    bins = _bins(profile, result.old.numpy(), result.new.numpy())
-    always = {name: shares.get(name) for name in ("missing", "unknown")}
-    return {"where": where, "old": old, "new": new, "bins": bins, **always}
+    shares = dict(zip(profile.labels, zip(old.tolist(), new.tolist(), strict=True), strict=True))
+    cells: dict[str, Any] = {name: shares.get(name) for name in ("missing", "unknown")}
+    if most is not None:
+        where = profile.labels[most]
+        cells |= {"where": where, **dict(zip(PERIODS, shares[where], strict=True))}
+    return {**cells, "bins": _bins(profile, old.numpy(), new.numpy())}
 
 
 def _bins(profile: Profile, old: Array, new: Array) -> list[dict[str, Any]]:

@@ -231,12 +231,7 @@ class _Search:
             }
             for number, trial in enumerate(history)
         )  # fmt: skip
-        notes = (
-            *self.rows.examples.notes,
-            *tested_on.notes,
-            SEARCHED,
-            "The interval is about other entities, not other seeds.",
-        )
+        notes = (*self.rows.examples.notes, *tested_on.notes, *SEARCHED)
         advised, chosen = (changed, best) if is_ahead else ({}, 0)
         on_test = evaluation.deciding[next(iter(tested))].main.estimate
         facts = {**evaluation.facts, "best": on_test, "settings": advised, "run": str(self._path(chosen))}

@@ -13,7 +13,8 @@ BEST, DEFAULTS = "best", "defaults"
 """The names of the two sets of vectors that are tested."""
 SEARCHED = (
     "The scores of the trials are those of the search, which chose by them, so the highest is biased upward; all other "
-    "scores are of entities that the search never saw."
+    "scores are of entities that the search never saw.",
+    "The interval is about other entities, not other seeds.",
 )
 
 
