@@ -91,5 +91,4 @@ def _standardised(vectors: Array) -> Array:
     vectors = vectors.astype(np.float64)
     spread = vectors.std(0)
     scaled = (vectors - vectors.mean(0)) / np.where(spread > 1e-9, spread, 1.0)
-    unit: Array = scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-12)
-    return unit
+    return np.asarray(scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-12))

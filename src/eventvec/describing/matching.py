@@ -71,8 +71,7 @@ class BM25:
         if not self.weights.shape[1]:
             return np.zeros((len(queries), self.weights.shape[0]), np.float32)
         words = self.counting.transform(queries).sign()
-        scores: Array = (words @ self.weights.T).toarray().astype(np.float32)
-        return scores
+        return np.asarray((words @ self.weights.T).toarray(), np.float32)
 
 
 class Meanings:
@@ -102,8 +101,7 @@ class Meanings:
         cosines: Array = torch.cat([q.new_empty(len(q), 0), *(q @ block.float().T for block in blocks)], 1).numpy()
         words = self.words(queries)
         best = words.max(1, keepdims=True, initial=0)
-        scores: Array = cosines + WORDS * np.divide(words, best, out=words, where=best > 0)
-        return scores
+        return np.asarray(cosines + WORDS * np.divide(words, best, out=words, where=best > 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,8 +170,7 @@ class Sentences:
         best: Array = np.empty((len(scores), 0), np.float32)
         if len(self):
             best = np.stack([np.maximum.reduceat(row[self.ids], self.starts) for row in scores])
-        mean: Array = best.mean(0)
-        return mean
+        return np.asarray(best.mean(0))
 
     def matched(self, scores: Array, rows: Array) -> list[list[str]]:
         """Return the sentences of each row that fit the sentences of a query best, without repetitions.
@@ -218,8 +215,7 @@ def unit_vectors(encoder: SentenceEncoder, sentences: Sequence[str]) -> Array:
     """Return `(n, dim)` float16, the vectors of sentences at length 1."""
     with torch.no_grad():
         z = torch.nn.functional.normalize(encoder.encode(sentences), dim=1)
-    vectors: Array = z.half().cpu().numpy()
-    return vectors
+    return z.half().cpu().numpy()
 
 
 def _vectors(encoder: SentenceEncoder, texts: Sequence[str], known: Sentences | None) -> Array:

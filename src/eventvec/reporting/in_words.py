@@ -54,12 +54,10 @@ class InWords:
         ids = np.split(ordered["id"].to_numpy(), counts.cumsum()[:-1])
         return InWords(numbered["sentence"].to_list(), dict(zip(rows.tolist(), ids, strict=True)))
 
-    def about(self, row: int, like: int | None = None) -> str:
-        """Return the most telling sentences about a history, or of those that are true of another one too."""
-        ids = self.ids[row]
-        if like is not None:
-            ids = ids[np.isin(ids, self.ids[like])]
-        both = "" if like is None or not len(ids) else "Both: "
+    def about(self, row: int, like: int) -> str:
+        """Return the most telling sentences about a history; if `like` is another one, of those true of both."""
+        ids = self.ids[row][np.isin(self.ids[row], self.ids[like])]
+        both = "Both: " if row != like and len(ids) else ""
         return both + " ".join(self.texts[place] for place in ids[:SHOWN].tolist())
 
     def to_dict(self) -> dict[str, Any]:

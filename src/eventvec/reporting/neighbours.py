@@ -127,7 +127,7 @@ def neighbour_rows(
             columns[f"most frequent {field.name}"] = modes.fill_null("")
     if near.in_words is not None:
         pairs = [(row, like) for like, found in zip(queries, nearest, strict=True) for row in (like, *found)]
-        columns[IN_WORDS] = [near.in_words.about(row, None if row == like else like) for row, like in pairs]
+        columns[IN_WORDS] = [near.in_words.about(row, like) for row, like in pairs]
     return pl.DataFrame(columns).to_dicts()
 
 

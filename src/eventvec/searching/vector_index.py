@@ -238,8 +238,7 @@ def learned_part(z: Embeddings) -> Array:
 def unit_length(vectors: Array) -> Array:
     """Return `(n, dim)` float32 the vectors at length 1."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: Array = np.ascontiguousarray(vectors / np.maximum(lengths, 1e-12), np.float32)
-    return unit
+    return np.ascontiguousarray(vectors / np.maximum(lengths, 1e-12), np.float32)
 
 
 def left_out(rows: Array, scores: Array, without: Array, count: int) -> tuple[Array, Array]:
