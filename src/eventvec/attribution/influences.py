@@ -127,8 +127,8 @@ def influence(
         data = with_moment(data)
     x = data.sequences
     usable = ((x.lengths > 0) & readable_rows(run.representation, x)).cpu().numpy()
-    place = None if entity is None else _place(data, entity, usable)
-    request = _Request(run, data, usable, place, chosen, progress)
+    row = None if entity is None else _row_of(data, entity, usable)
+    request = _Request(run, data, usable, row, chosen, progress)
     if timed is None:
         result, later = _of_vectors(request), tuple[str, ...]()
     else:
@@ -153,30 +153,30 @@ def _check_labels(labels: Tabular | None, label: str | None, chosen: InfluenceOp
             raise ConfigError(f"{name} is given without labels, and has no meaning there; leave it out, or add labels")
 
 
-def _place(data: Dataset, entity: Any, usable: Array) -> int:
+def _row_of(data: Dataset, entity: Any, usable: Array) -> int:
     """Return the row of an entity; its key is never in a message."""
     try:
-        place = int(align(data.keys, pl.DataFrame({"entity": [entity]}), "entity")[0])
+        row = int(align(data.keys, pl.DataFrame({"entity": [entity]}), "entity")[0])
     except (TypeError, OverflowError, pl.exceptions.PolarsError) as error:
         raise ConfigError(f"entity must be the key of one entity, got {type(entity).__name__}") from error
-    if place < 0:
+    if row < 0:
         raise DataError(
             f"none of {len(data):,} entities has the key that was given as entity= (--entity); write whole numbers in "
             "digits, UUIDs in lower case"
         )
-    if not usable[place]:
+    if not usable[row]:
         raise DataError("the entity has no events that the encoder can read, and so none to leave out")
-    return place
+    return row
 
 
 @dataclass(frozen=True, eq=False)
 class _Request:
-    """What is measured: `usable` rows have events that the encoder can read, `place` is the one row, None for all."""
+    """What is measured: all rows that are `usable`, because the encoder can read their events, or one `row` of them."""
 
     run: Model
     data: Dataset
     usable: Array
-    place: int | None
+    row: int | None
     chosen: InfluenceOptions
     progress: Progress | None
 
@@ -202,14 +202,14 @@ class _Request:
 def _of_vectors(request: _Request) -> Answer:
     """Return how far vectors move."""
     sample, notes = request.sample(np.flatnonzero(request.usable))
-    if request.place is None:
+    if request.row is None:
         measured = request.measured(sample)
         vectors = measured.full
     else:
-        vectors, measured = request.vectors(sample), request.measured(np.array([request.place]))
+        vectors, measured = request.vectors(sample), request.measured(np.array([request.row]))
         notes = [*notes, f"The distance between two entities is the mean over {len(sample):,} entities."]
     parts, moved = zip(*((part, distances(measured.full, z)) for part, z in measured.each()), strict=True)
-    movements = relative_movements(vectors, moved, request.chosen.seed, entity=request.place is not None)
+    movements = relative_movements(vectors, moved, request.chosen.seed, entity=request.row is not None)
     facts = {"measure": "movement", "n": len(measured.full)}
     return changes.answer("movement", parts, movements, facts, *notes, *measured.notes())
 
@@ -217,11 +217,11 @@ def _of_vectors(request: _Request) -> Answer:
 def _of_labels(request: _Request, examples: Examples[Dataset]) -> Answer:
     """Return how a score changes, or the prediction for one entity."""
     chosen, notes = request.chosen, examples.notes
-    places, sampled = request.sample(np.flatnonzero(request.usable[examples.positions]))
-    examples = examples[places]
+    drawn, sampled = request.sample(np.flatnonzero(request.usable[examples.positions]))
+    examples = examples[drawn]
     groups, labelled = examples.units, examples.target(chosen.task)
     model = choose(labelled.task, [chosen.model or linear(labelled.task)])[0][0]
-    measured = _score if request.place is None else _prediction
+    measured = _score if request.row is None else _prediction
     result = measured(request, labelled, examples.positions, groups, model)
     return replace(result, notes=(*notes, *sampled, *result.notes))
 
@@ -248,9 +248,9 @@ def _prediction(request: _Request, labelled: Target, rows: Array, groups: Array 
             f"label {labelled.name!r} has {len(labelled.classes):,} classes, and the prediction of a class for one "
             "entity has no change; leave entity= (--entity) out, or give a label of two classes or of numbers"
         )
-    assert request.place is not None
-    labelled, groups = other_labels(replace(labelled, rows=rows), groups, request.place)
-    z, measured = request.vectors(labelled.rows), request.measured(np.array([request.place]))
+    assert request.row is not None
+    labelled, groups = other_labels(replace(labelled, rows=rows), groups, request.row)
+    z, measured = request.vectors(labelled.rows), request.measured(np.array([request.row]))
     parts, vectors = zip(*measured.each(), strict=True)
     one = np.concatenate([measured.full, *vectors])
     folds, seed = request.chosen.folds, request.chosen.seed

@@ -55,12 +55,12 @@ def membership_findings(
     if min(is_member[long].sum(), (~is_member[long]).sum()) >= FEWEST:
         alike = np.diagonal(similarities(run.representation, x[torch.from_numpy(long)]))
         scores = {"halves of histories, which are alike": (alike, is_member[long]), **scores}
-    found = [_finding(name, each[of], each[~of], level, simple.value) for name, (each, of) in scores.items()]
+    findings = [_finding(name, each[of], each[~of], level, simple.value) for name, (each, of) in scores.items()]
     note = (
         f"Membership was judged on {len(members):,} entities that the run may have been trained on and {len(others):,} "
         "that it held out. Those that it used for validation count among the first."
     )
-    return found, [note]
+    return findings, [note]
 
 
 def _finding(name: str, members: Array, others: Array, level: float, control: float) -> Row:

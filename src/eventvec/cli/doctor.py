@@ -45,11 +45,11 @@ def installed() -> dict[str, str]:
         >>> installed()["extra text"] in ("installed", "pip install 'eventvec[text]'")
         True
     """
-    found = {f"version of {name}": number for name, number in models.versions().items()}
+    versions = {f"version of {name}": number for name, number in models.versions().items()}
     for extra, modules in EXTRAS.items():
         is_there = all(importlib.util.find_spec(module) for module in modules)
-        found[f"extra {extra}"] = "installed" if is_there else f"pip install 'eventvec[{extra}]'"
-    return found
+        versions[f"extra {extra}"] = "installed" if is_there else f"pip install 'eventvec[{extra}]'"
+    return versions
 
 
 def machine() -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -36,9 +36,6 @@ from eventvec.toml_tables import change
 from eventvec.training.progress_bars import bar
 from eventvec.tuning.tune_options import TuneOptions
 
-if TYPE_CHECKING:
-    from eventvec.answers import Answer
-
 DIFFERENT = 3
 """The exit code of `drift --fail` if the periods differ."""
 PERIOD = "Events as for `fit`, or embeddings that `embed` wrote."
@@ -47,13 +44,6 @@ LabelTable = Annotated[str, text_argument(metavar="LABELS", help="Table with key
 Label = Annotated[str, typer.Option(help="Column to predict.")]
 COLUMNS = (Columns, ("key", "time", "categorical", "numeric", "hashed", "summed", "texts"))
 FORMAT = (TableFormat, ("time_format", "order", "ties", "explode"))
-
-
-def _show(result: Answer, output: Path | None, overwrite: bool, full: bool, json_: bool) -> None:
-    """Write the page of an answer if a file is named for it, and print the answer."""
-    if output is not None:
-        result.write(output, overwrite=overwrite)
-    terminal.decide(result, json_, full)
 
 
 @command
@@ -79,7 +69,7 @@ def audit(
     trained = models.load(run)
     with bar("auditing") as tick:
         result = auditing.audit(trained, events, protected, progress=tick, **options)
-    _show(result, output, overwrite, full, json_)
+    terminal.decide(result, json_, full, output, overwrite)
 
 
 @command
@@ -125,7 +115,7 @@ def compare(
     with bar("comparing") as tick:
         chosen = those_of(options, CompareOptions, LabelTime)
         result = comparing.compare(data, labels, label, out=out_, runs=run or None, progress=tick, **chosen)
-    _show(result, output, overwrite, full, json_)
+    terminal.decide(result, json_, full, output, overwrite)
 
 
 @command
@@ -153,7 +143,7 @@ def drift(
     trained = None if model is None else on_device(model, device)
     with bar("comparing") as tick:
         result = shift.drift(old, new, model=trained, progress=tick, **options)
-    _show(result, output, overwrite, full, json_)
+    terminal.decide(result, json_, full, output, overwrite)
     if fail and result.facts["drift"]:
         raise typer.Exit(DIFFERENT)
 

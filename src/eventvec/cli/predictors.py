@@ -93,12 +93,12 @@ def fit_labels(
     answers = {name: explained(trained.heads[name]) for name in names}
     terminal.notes(dict.fromkeys(note for answer in answers.values() for note in answer.notes))
     of_labels = [name for head in trained.heads.values() for name in head.blocks]
-    told = {"run": str(out), "blocks": list(dict.fromkeys([*trained.blocks, *of_labels]))}
+    written = {"run": str(out), "blocks": list(dict.fromkeys([*trained.blocks, *of_labels]))}
     if len(answers) == 1:
         (answer,) = answers.values()
-        terminal.answer({**answer.to_dict(), **told}, answer.render(), json_)
+        terminal.answer({**answer.to_dict(), **written}, answer.render(), json_)
     elif json_:
-        typer.echo(json.dumps({"labels": {name: each.to_dict() for name, each in answers.items()}, **told}))
+        typer.echo(json.dumps({"labels": {name: each.to_dict() for name, each in answers.items()}, **written}))
     else:
         for answer in answers.values():
             terminal.out.print(answer.render())

@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import typer
@@ -58,9 +59,8 @@ def _warnings_as_sentences() -> Iterator[None]:
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if issubclass(category, EventvecWarning):
-            sys.stderr.write(
-                f"warning: {printable(str(message))}\n"
-            )  # a progress bar moves out of the way of what is written there
+            # A progress bar moves out of the way of what is written there.
+            sys.stderr.write(f"warning: {printable(str(message))}\n")
         else:
             others(message, category, *place, **more)
 
@@ -110,8 +110,13 @@ def answer(values: Mapping[str, Any], shown: RenderableType, json_: bool) -> Non
         out.print(shown)
 
 
-def decide(result: Answer, json_: bool, full: bool) -> None:
-    """Print a decision, or with `full` everything that was computed for it; as JSON it is always everything."""
+def decide(result: Answer, json_: bool, full: bool, page: Path | None = None, overwrite: bool = False) -> None:
+    """Print a decision, or with `full` everything that was computed for it; as JSON it is always everything.
+
+    If a file is named for the page of the answer, it is written first.
+    """
+    if page is not None:
+        result.write(page, overwrite=overwrite)
     answer(result.to_dict(), result.full if full else result.render(), json_)
     if not (full or json_ or result.lists):
         out.print("--full prints all tables and notes.", style="dim", highlight=False)

@@ -34,13 +34,8 @@ def answer(
 ) -> Answer:
     """Return which arm to use, from the scores of all arms and of simple features in the same folds.
 
-    Args:
-        evaluation: The scores.
-        costs: What each arm costs, by its name.
-        failed: The reason why an arm could not be trained, by its name.
-        budget: The budget of each arm, in words; None for runs that existed.
-        notes: Sentences about what was left out or counted.
-        doubts: What is not fair in the comparison.
+    `costs` and the reasons of arms that `failed` to train are by the name of the arm. `budget` is that of each arm in
+    words, None for runs that existed; `doubts` say what is not fair in the comparison.
     """
     cells = evaluation.deciding
     arms = {name: cells[name] for name in costs}

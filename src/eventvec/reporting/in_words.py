@@ -36,12 +36,9 @@ class InWords:
 
     @staticmethod
     def of(data: Dataset, order: Array, least: int) -> InWords:
-        """Describe histories, compared with one another.
+        """Describe histories, compared with one another, the rows first in `order` before others.
 
-        Args:
-            data: The histories.
-            order: The rows of histories, those to describe first in front.
-            least: The number of the first rows that are described however many events they have.
+        The first `least` rows are described however many events they have.
         """
         lengths = data.sequences.lengths.cpu().numpy()[order]
         within = int((lengths.cumsum() <= EVENTS).sum())

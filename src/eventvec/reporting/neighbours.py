@@ -77,8 +77,8 @@ def neighbours_of(z: Embeddings, data: Dataset | None, seed: int = 0, first: Seq
     nearest, similarity = left_out(rows, scores, queries, min(NEIGHBOURS, len(z) - 1))
     histories = in_words = None
     if data is not None and data.sequences.total:
-        wanted = np.r_[np.column_stack([queries, nearest]).ravel(), np.arange(len(z))]
-        order = pl.Series(wanted).unique(maintain_order=True).to_numpy()
+        by_query = np.r_[np.column_stack([queries, nearest]).ravel(), np.arange(len(z))]
+        order = pl.Series(by_query).unique(maintain_order=True).to_numpy()
         shown = np.union1d(examples, nearest[: len(examples)])
         histories, in_words = timelines(data, order, first=first), InWords.of(data, order, len(shown))
         rule += (

@@ -160,13 +160,13 @@ class SentenceIndex:
         if not data.schema.equals(self.schema):
             raise ConfigError("the data have another schema than the index; read them with schema=index.schema")
         keys, table = _described(data, Histories.of(data, self.names, self.limits), templates)
-        places, every = merged(self.keys, keys)
+        places, all_keys = merged(self.keys, keys)
         old = self.sentences.table().filter(~pl.col("row").is_in(places))
         fresh = table.with_columns(row=pl.Series(places).gather(table["row"]))
         sentences = Sentences.of(pl.concat([old, fresh]), self.sentences.encoder, self.sentences)
-        stale = np.append(self.stale, np.zeros(len(every) - len(self), bool))
+        stale = np.append(self.stale, np.zeros(len(all_keys) - len(self), bool))
         stale[places] = False
-        return replace(self, keys=every, sentences=sentences, stale=stale)
+        return replace(self, keys=all_keys, sentences=sentences, stale=stale)
 
     def forget(self, key: Any) -> SentenceIndex:
         """Return the index without an entity, and without sentences that are about it alone.

@@ -63,8 +63,8 @@ def proposed(history: Sequence[Trial], space: Space, first: Places, seed: int) -
         else optuna.distributions.CategoricalDistribution(range(len(values)))
         for name, values in space.items()
     }
-    own, tried = (seed * 1_000_003 + len(history)) % 2**32, [trial.places for trial in history]
-    sampler = optuna.samplers.TPESampler(n_startup_trials=RANDOM, seed=own)
+    trial_seed, tried = (seed * 1_000_003 + len(history)) % 2**32, [trial.places for trial in history]
+    sampler = optuna.samplers.TPESampler(n_startup_trials=RANDOM, seed=trial_seed)
     pruner = optuna.pruners.MedianPruner(n_startup_trials=FULL)
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -73,7 +73,7 @@ def proposed(history: Sequence[Trial], space: Space, first: Places, seed: int) -
         study.add_trials([_known(optuna, trial, kinds) for trial in history])
         if not history:
             study.enqueue_trial(first)
-        trial, rng = study.ask(kinds), np.random.default_rng(own)
+        trial, rng = study.ask(kinds), np.random.default_rng(trial_seed)
         if (places := trial.params) in tried:
             while places in tried:
                 places = {name: int(rng.integers(len(values))) for name, values in space.items()}
