@@ -108,11 +108,10 @@ def report(
     if unused := [name for name in options if not names and name not in JOINED]:
         raise ConfigError(f"{unused[0]} is for the evaluation of a label; name one: label= (--label)")
     need_packages()
-    steps = [*(f"evaluating {name}" for name in names), "placing the entities"]
 
-    def advance(step: str) -> None:
+    def advance(done: int, step: str) -> None:
         if progress:
-            progress(steps.index(step), len(steps), step)
+            progress(done, len(names) + 1, step)
 
     if data is not None and not isinstance(data, Dataset):
         data = model.read(data) if model else read(data, schema=embeddings.schema)  # type: ignore[union-attr]
@@ -125,15 +124,15 @@ def report(
             histories = labelled_histories(data, timed)
             scored = embeddings if histories is data else embed(model.representation, histories)
     mapped, events = (scored, histories) if scored is not None and repeated(scored.keys) else (embeddings, data)
-    for name in names:
-        advance(f"evaluating {name}")
+    for done, name in enumerate(names):
+        advance(done, f"evaluating {name}")
         assert scored is not None
         evaluations.append(evaluate(scored, histories, labels, name, **options))
     verdict, everywhere = _verdict(evaluations), _in_all(evaluations)
     sections = [_result(each, verdict, everywhere) for each in evaluations]
     if drivers is not None:
         sections.append(Section("What drives a vector", charts=drivers.figures, tables=drivers.tables))
-    advance("placing the entities")
+    advance(len(names), "placing the entities")
     notes = everywhere if model is None else (*everywhere, *model.notes)
     if mapped is not None and len(mapped) >= FEWEST:
         first = [] if drivers is None else [str(next(iter(row.values()))) for row in drivers.rows]

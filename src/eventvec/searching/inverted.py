@@ -41,7 +41,7 @@ class Inverted:
     recall: float
 
     @staticmethod
-    def of(vectors: Array, seed: int = 0) -> Inverted:
+    def of(vectors: Array) -> Inverted:
         """Return an inverted file of `(n, dim)` float32 vectors of length 1."""
         faiss = need("faiss", "search")
         n, dim = vectors.shape
@@ -50,7 +50,7 @@ class Inverted:
                 f"an approximate index needs at least {FEWEST:,} vectors, got {n:,}; exact search is as fast here"
             )
         cells = round(4 * n**0.5)
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(0)
         training = vectors[np.sort(rng.permutation(n)[: PER_CELL * cells])]
         kind = faiss.ScalarQuantizer.QT_8bit
         quantizer = faiss.IndexFlatIP(dim)
