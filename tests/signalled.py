@@ -7,6 +7,7 @@ is. This file is also the program that forks the processes.
 from __future__ import annotations
 
 import atexit
+import functools
 import importlib
 import json
 import os
@@ -109,8 +110,8 @@ def _serve() -> None:
 
     for name in IMPORTED:
         importlib.import_module(name)
-    whole = demo._run
-    demo.run = lambda out, console: whole(out, slice(0, None, 5), ("knn",), 1, 0, console)  # type: ignore[assignment]
+    some = {"rows": slice(0, None, 5), "models": ["knn"], "epochs": 1}
+    demo.run = functools.partial(demo.run, **some)  # type: ignore[assignment]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for line in sys.stdin:
         process = os.fork()

@@ -183,7 +183,7 @@ def test_a_function_that_takes_a_path_refuses_an_address(
     name: str, made: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(demo, "_run", lambda *_: None)  # it would train for minutes
+    monkeypatch.setattr(demo, "_new_folder", None)  # it would train for minutes
     made["events"].write_parquet("events.parquet")
     for text in LOGINS:
         for path in (text, Path(text)):

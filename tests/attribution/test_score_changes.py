@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from eventvec.attribution.score_changes import Trained, other_labels, prediction_changes, score_changes
+from eventvec.attribution.score_changes import other_labels, prediction_changes, score_changes
 from eventvec.evaluation import score_features
 from eventvec.evaluation.protocols import choose_protocol
 from eventvec.learners.task import target
@@ -43,8 +43,8 @@ def test_changes_equal_the_loop(task: str) -> None:
     labels = target(LABELS[task](value))
     assert labels.task == task
     protocol = choose_protocol(labels, None, None, None, **CHOICES)
-    model = Trained("ridge" if task == "numeric" else "logistic_regression", 3)
-    full, changes = score_changes(z, without, protocol, model)
+    model = "ridge" if task == "numeric" else "logistic_regression"
+    full, changes = score_changes(z, without, protocol, model, 3)
     for fold, (train, test) in enumerate(protocol.splits):
         trained = model_of(task).fit(z[train], labels.y[train])
         expected = score(task, trained, z[test], labels.y[test])
@@ -58,7 +58,7 @@ def test_the_full_score_is_that_of_an_evaluation() -> None:
     value, z, without = features()
     groups = np.arange(200) // 4
     protocol = choose_protocol(target(value > 0), groups, None, None, **CHOICES)
-    full, _ = score_changes(z, without, protocol, Trained("lightgbm", 3))
+    full, _ = score_changes(z, without, protocol, "lightgbm", 3)
     row = score_features({"z": z}, value > 0, groups=groups, seed=3, models=["lightgbm"]).row(features="z")
     assert full.values == row["scores"]
     assert full.interval == pytest.approx(row["score"].half_width, rel=1e-12)
@@ -67,7 +67,7 @@ def test_the_full_score_is_that_of_an_evaluation() -> None:
 def test_an_unchanged_part_has_no_change_and_no_interval() -> None:
     value, z, _ = features()
     protocol = choose_protocol(target(value > 0), None, None, None, **CHOICES)
-    _, (change,) = score_changes(z, [z], protocol, Trained("knn", 3))
+    _, (change,) = score_changes(z, [z], protocol, "knn", 3)
     assert (change.mean, change.interval) == (0, 0)
 
 
@@ -77,7 +77,7 @@ def test_the_prediction_for_one_entity_equals_the_loop() -> None:
     assert groups is None
     assert sorted({*range(200)} - {*labels.rows.tolist()}) == [7]
     one = np.stack([z[7], *(each[7] for each in without)])
-    prediction, changes = prediction_changes(z[labels.rows], labels, None, one, 5, Trained("logistic_regression", 3))
+    prediction, changes = prediction_changes(z[labels.rows], labels, None, one, 5, "logistic_regression", 3)
     splits = choose_protocol(labels, None, None, None, **CHOICES).splits
     models = [model_of("binary").fit(z[labels.rows][train], labels.y[train]) for train, _ in splits]
     expected = np.stack([model.predict_proba(one)[:, 1] for model in models])

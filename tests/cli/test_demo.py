@@ -33,7 +33,7 @@ class Small:
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
     printed, out = io.StringIO(), tmp_path_factory.mktemp("demo") / "new" / "folder"
-    result = demo._run(out, SEVENTH, ("knn",), 1, 0, Console(file=printed, width=100))
+    result = demo.run(out, rows=SEVENTH, models=["knn"], epochs=1, console=Console(file=printed, width=100))
     return Small(result, printed.getvalue(), result.page.read_text())
 
 

@@ -9,8 +9,7 @@ import pytest
 from scipy.stats import norm
 
 import eventvec as ev
-from eventvec.comparing.compared import COSTS, answer
-from eventvec.comparing.winner import choose
+from eventvec.comparing.compared import COSTS, answer, choose
 from eventvec.statistics import Scores
 
 

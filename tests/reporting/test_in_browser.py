@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from rich.console import Console
 
 import eventvec as ev
 from commands import answer, customer_labels, purchases
@@ -77,7 +76,7 @@ def requests(driver: Any) -> list[str]:
 @pytest.fixture(scope="module")
 def demo_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("demo") / "demo-run"
-    return demo._run(out, slice(0, None, 5), ("knn",), 1, 0, Console(file=io.StringIO())).page
+    return demo.run(out, rows=slice(0, None, 5), models=["knn"], epochs=1).page
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from eventvec.describing import describe
 from eventvec.reporting import in_words, neighbours
 from eventvec.reporting.in_words import InWords
 from eventvec.reporting.neighbours import Neighbours, neighbour_rows, neighbours_data, neighbours_of
-from eventvec.reporting.timelines import histories
+from eventvec.reporting.timelines import timelines
 from eventvec.tables import Embeddings, Fitting, read
 
 
@@ -42,6 +42,15 @@ def z(data: Dataset) -> Embeddings:
 
 def decoded(text: str, kind: str) -> np.ndarray[Any, Any]:
     return np.frombuffer(base64.b64decode(text), kind)
+
+
+def numbers_of(drawn: dict[str, Any]) -> tuple[list[int], list[int], list[int], list[float]]:
+    """Return the rows, the lengths shown and in all, and the times of the histories that the page draws."""
+    steps = decoded(drawn["times"], "<u4")
+    of_rows = [
+        decoded(drawn[name], kind).tolist() for name, kind in (("rows", "<u4"), ("lengths", "<u2"), ("totals", "<u4"))
+    ]
+    return *of_rows, (steps * drawn["step"] + drawn["start"]).tolist()
 
 
 def check(near: Neighbours, values: np.ndarray[Any, Any]) -> None:
@@ -98,35 +107,35 @@ def test_equal_vectors_have_one_example(data: Dataset) -> None:
 @pytest.mark.parametrize("most", [10_000, 60])
 def test_histories_equal_a_slow_loop(data: Dataset, most: int) -> None:
     order = np.random.default_rng(2).permutation(len(data))
-    kept = histories(data, order, most)
+    drawn = timelines(data, order, most)
+    rows, lengths, totals, times = numbers_of(drawn)
     table = events().sort("card", "day")
-    assert kept.rows.tolist() == order[: len(kept.rows)].tolist()
-    assert len(kept.times) <= most
-    assert (len(kept.rows) == len(data)) == (most == 10_000)
-    shop, paid, region = kept.columns  # the region is the same in each history, so that it comes last
-    assert [column["name"] for column in kept.columns] == ["shop", "paid", "region"]
+    assert rows == order[: len(rows)].tolist()
+    assert len(times) <= most
+    assert (len(rows) == len(data)) == (most == 10_000)
+    shop, paid, region = drawn["columns"]  # the region is the same in each history, so that it comes last
+    assert [column["name"] for column in drawn["columns"]] == ["shop", "paid", "region"]
     codes, amounts, start = decoded(shop["codes"], "u1"), decoded(paid["values"], "<f4"), 0
     assert region["names"] == ["x"]
-    for row, length, total in zip(kept.rows, kept.lengths, kept.totals, strict=True):
+    for row, length, total in zip(rows, lengths, totals, strict=True):
         history = table.filter(pl.col("card") == row)
         assert (length, total) == (len(history), len(history))
-        assert kept.times[start : start + length].tolist() == history["day"].to_list()
+        assert times[start : start + length] == pytest.approx(history["day"].to_list())
         assert [shop["names"][code - 1] if code else None for code in codes[start : start + length]] == history[
             "shop"
         ].to_list()
         assert np.allclose(amounts[start : start + length], history["paid"])
         start += length
-    page = kept.to_dict()
-    assert np.allclose(decoded(page["times"], "<u4") * page["step"] + page["start"], kept.times)
 
 
 def test_of_long_histories_the_last_events_are_kept() -> None:
     table = pl.DataFrame({"card": [0] * 300 + [1] * 3, "day": [*range(300), 1, 2, 3]})
     data = read(table, key="card", time="day", numeric=[])
-    kept = histories(data, np.array([0, 1]), 120)
-    assert (kept.longest, kept.lengths.tolist(), kept.totals.tolist()) == (100, [100, 3], [300, 3])
-    assert kept.times.tolist() == [*range(200, 300), 1, 2, 3]
-    assert histories(data, np.array([0, 1]), 250).longest == 200
+    drawn = timelines(data, np.array([0, 1]), 120)
+    _, lengths, totals, times = numbers_of(drawn)
+    assert (drawn["longest"], lengths, totals) == (100, [100, 3], [300, 3])
+    assert times == pytest.approx([*range(200, 300), 1, 2, 3])
+    assert timelines(data, np.array([0, 1]), 250)["longest"] == 200
 
 
 def test_the_table_has_each_example_and_its_neighbours(data: Dataset, z: Embeddings) -> None:
@@ -176,6 +185,6 @@ def test_of_many_histories_some_are_described(data: Dataset, z: Embeddings, monk
     for most, events_, expected in ((7, 10_000, 7), (40, lengths[4], 5), (2, 1, 3)):
         monkeypatch.setattr(in_words, "DESCRIBED", most)
         monkeypatch.setattr(in_words, "EVENTS", events_)
-        assert InWords.of(data, order, 3).rows.tolist() == order[:expected].tolist()
+        assert [*InWords.of(data, order, 3).ids] == order[:expected].tolist()
     assert neighbours_of(z, None).in_words is None
     assert "in words" not in neighbour_rows(neighbours_of(z, None), pl.Series(range(len(z))), z, None)[0]

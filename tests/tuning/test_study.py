@@ -17,7 +17,7 @@ import torch
 import eventvec as ev
 import fits
 from commands import answer, invoke
-from eventvec.cli import tune_command
+from eventvec.cli import page_commands
 from eventvec.evaluation.result import Evaluation, Result
 from eventvec.files import locked
 from eventvec.statistics import Scores
@@ -279,13 +279,13 @@ def test_the_command_reads_the_schema_without_the_test_entities(tmp_path: Path) 
     ],
 )
 def test_settings_are_read_from_the_command_line(text: str, values: dict[str, Any]) -> None:
-    assert tune_command._settings([text]) == values
+    assert page_commands._settings([text]) == values
 
 
 @pytest.mark.parametrize("text", ["encoder.dim", "=64", "dim=64", "encoder.dim="])
 def test_settings_without_values_are_refused(text: str) -> None:
     with pytest.raises(ev.ConfigError, match="must be a setting and its values, such as"):
-        tune_command._settings([text])
+        page_commands._settings([text])
 
 
 def test_advised_settings_are_written_as_set_takes_them() -> None:

@@ -22,7 +22,9 @@ from eventvec.errors import need, printable
 from eventvec.statistics import Estimate
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.axes import Axes as Axes
+else:
+    Axes = Any
 
 PALETTE = ("#3b82d6", "#e08a1e", "#2a9d74", "#c4588f", "#8a6fd1", "#b3a125", "#4cb3cf", "#c9543c")
 """Colours that are distinguishable on white and on black, also with colour blindness (after Okabe and Ito)."""
@@ -173,18 +175,14 @@ def dots(
     legend(axes, series)
 
 
-def bars(axes: Axes, names: Sequence[str], *series: Series, across: str) -> None:
-    """Draw names on lines, the first on top, and on each line a bar with its interval for each series."""
+def bars(axes: Axes, names: Sequence[str], series: Series, *, across: str) -> None:
+    """Draw names on lines, the first on top, and on each line a bar with its interval."""
     on_lines(axes, names, across, 0)
-    width = 0.7 / len(series)
-    for i, each in enumerate(series):
-        for line, value, below, above in each.numbers():
-            place, ends = line + width * (i - (len(series) - 1) / 2), [[below], [above]] if below or above else None
-            error = {"ecolor": INK, "capsize": 3}
-            look: Any = {"color": each.look_of(line).colour, "alpha": each.alpha}
-            axes.barh(place, value, width, xerr=ends, error_kw=error, **look)
-    _beside(axes, series)
-    legend(axes, series, swatches=True)
+    for line, value, below, above in series.numbers():
+        ends = [[below], [above]] if below or above else None
+        look: Any = {"color": series.look_of(line).colour, "alpha": series.alpha}
+        axes.barh(line, value, 0.7, xerr=ends, error_kw={"ecolor": INK, "capsize": 3}, **look)
+    _beside(axes, [series])
 
 
 def columns(axes: Axes, names: Sequence[str], *series: Series, up: str, across: str = "") -> None:

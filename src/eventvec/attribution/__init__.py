@@ -21,8 +21,5 @@ if TYPE_CHECKING:
 
 import_at_first_use(
     __name__,
-    {
-        "eventvec.attribution.influence_options": "InfluenceOptions",
-        "eventvec.attribution.influences": "influence",
-    },
+    {"eventvec.attribution.influence_options": "InfluenceOptions", "eventvec.attribution.influences": "influence"},
 )

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from eventvec.answers import Answer, Chart, charts
+from eventvec.answers.charts import Axes
 from eventvec.attribution.left_out import Ablation
 from eventvec.errors import shown
 from eventvec.statistics import Estimate
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Row = Mapping[str, Any]
 Kind = Literal["score", "prediction", "movement"]

@@ -13,7 +13,7 @@ from eventvec.answers import Answer
 from eventvec.attribution import changes
 from eventvec.attribution.influence_options import InfluenceOptions
 from eventvec.attribution.movements import distances, relative_movements
-from eventvec.attribution.score_changes import Trained, other_labels, prediction_changes, score_changes
+from eventvec.attribution.score_changes import other_labels, prediction_changes, score_changes
 from eventvec.attribution.vectors_without import VectorsWithout
 from eventvec.dataset import Dataset, check_entities
 from eventvec.embedding import Progress, encode, with_moment
@@ -127,8 +127,8 @@ def influence(
         data = with_moment(data)
     x = data.sequences
     usable = ((x.lengths > 0) & readable_rows(run.representation, x)).cpu().numpy()
-    place = None if entity is None else _place(data, entity, usable)
-    request = _Request(run, data, usable, place, chosen, progress)
+    row = None if entity is None else _row_of(data, entity, usable)
+    request = _Request(run, data, usable, row, chosen, progress)
     if timed is None:
         result, later = _of_vectors(request), tuple[str, ...]()
     else:
@@ -153,30 +153,30 @@ def _check_labels(labels: Tabular | None, label: str | None, chosen: InfluenceOp
             raise ConfigError(f"{name} is given without labels, and has no meaning there; leave it out, or add labels")
 
 
-def _place(data: Dataset, entity: Any, usable: Array) -> int:
+def _row_of(data: Dataset, entity: Any, usable: Array) -> int:
     """Return the row of an entity; its key is never in a message."""
     try:
-        place = int(align(data.keys, pl.DataFrame({"entity": [entity]}), "entity")[0])
+        row = int(align(data.keys, pl.DataFrame({"entity": [entity]}), "entity")[0])
     except (TypeError, OverflowError, pl.exceptions.PolarsError) as error:
         raise ConfigError(f"entity must be the key of one entity, got {type(entity).__name__}") from error
-    if place < 0:
+    if row < 0:
         raise DataError(
             f"none of {len(data):,} entities has the key that was given as entity= (--entity); write whole numbers in "
             "digits, UUIDs in lower case"
         )
-    if not usable[place]:
+    if not usable[row]:
         raise DataError("the entity has no events that the encoder can read, and so none to leave out")
-    return place
+    return row
 
 
 @dataclass(frozen=True, eq=False)
 class _Request:
-    """What is measured: `usable` rows have events that the encoder can read, `place` is the one row, None for all."""
+    """What is measured: all rows that are `usable`, because the encoder can read their events, or one `row` of them."""
 
     run: Model
     data: Dataset
     usable: Array
-    place: int | None
+    row: int | None
     chosen: InfluenceOptions
     progress: Progress | None
 
@@ -202,14 +202,14 @@ class _Request:
 def _of_vectors(request: _Request) -> Answer:
     """Return how far vectors move."""
     sample, notes = request.sample(np.flatnonzero(request.usable))
-    if request.place is None:
+    if request.row is None:
         measured = request.measured(sample)
         vectors = measured.full
     else:
-        vectors, measured = request.vectors(sample), request.measured(np.array([request.place]))
+        vectors, measured = request.vectors(sample), request.measured(np.array([request.row]))
         notes = [*notes, f"The distance between two entities is the mean over {len(sample):,} entities."]
     parts, moved = zip(*((part, distances(measured.full, z)) for part, z in measured.each()), strict=True)
-    movements = relative_movements(vectors, moved, request.chosen.seed, entity=request.place is not None)
+    movements = relative_movements(vectors, moved, request.chosen.seed, entity=request.row is not None)
     facts = {"measure": "movement", "n": len(measured.full)}
     return changes.answer("movement", parts, movements, facts, *notes, *measured.notes())
 
@@ -217,16 +217,16 @@ def _of_vectors(request: _Request) -> Answer:
 def _of_labels(request: _Request, examples: Examples[Dataset]) -> Answer:
     """Return how a score changes, or the prediction for one entity."""
     chosen, notes = request.chosen, examples.notes
-    places, sampled = request.sample(np.flatnonzero(request.usable[examples.positions]))
-    examples = examples[places]
+    drawn, sampled = request.sample(np.flatnonzero(request.usable[examples.positions]))
+    examples = examples[drawn]
     groups, labelled = examples.units, examples.target(chosen.task)
-    model = Trained(choose(labelled.task, [chosen.model or linear(labelled.task)])[0][0], chosen.seed)
-    measured = _score if request.place is None else _prediction
+    model = choose(labelled.task, [chosen.model or linear(labelled.task)])[0][0]
+    measured = _score if request.row is None else _prediction
     result = measured(request, labelled, examples.positions, groups, model)
     return replace(result, notes=(*notes, *sampled, *result.notes))
 
 
-def _score(request: _Request, labelled: Target, rows: Array, groups: Array | None, model: Trained) -> Answer:
+def _score(request: _Request, labelled: Target, rows: Array, groups: Array | None, model: str) -> Answer:
     """Return how the score of a label changes; `rows` are those of the labelled entities."""
     chosen = request.chosen
     protocol = choose_protocol(
@@ -235,35 +235,35 @@ def _score(request: _Request, labelled: Target, rows: Array, groups: Array | Non
     )  # fmt: skip
     measured = request.measured(rows)
     parts, vectors = zip(*measured.each(), strict=True)
-    scores, changed = score_changes(measured.full, vectors, protocol, model)
+    scores, changed = score_changes(measured.full, vectors, protocol, model, chosen.seed)
     facts = _facts(METRICS[labelled.task][0], labelled, scores.estimate, len(rows), model)
     estimates, notes = [each.estimate for each in changed], (*protocol.notes, *measured.notes(), BY_CHANCE)
     return changes.answer("score", parts, estimates, facts, *notes)
 
 
-def _prediction(request: _Request, labelled: Target, rows: Array, groups: Array | None, model: Trained) -> Answer:
+def _prediction(request: _Request, labelled: Target, rows: Array, groups: Array | None, model: str) -> Answer:
     """Return how the prediction for one entity changes; `rows` are those of the labelled entities."""
     if labelled.task == "multiclass":
         raise ConfigError(
             f"label {labelled.name!r} has {len(labelled.classes):,} classes, and the prediction of a class for one "
             "entity has no change; leave entity= (--entity) out, or give a label of two classes or of numbers"
         )
-    assert request.place is not None
-    labelled, groups = other_labels(replace(labelled, rows=rows), groups, request.place)
-    z, measured = request.vectors(labelled.rows), request.measured(np.array([request.place]))
+    assert request.row is not None
+    labelled, groups = other_labels(replace(labelled, rows=rows), groups, request.row)
+    z, measured = request.vectors(labelled.rows), request.measured(np.array([request.row]))
     parts, vectors = zip(*measured.each(), strict=True)
     one = np.concatenate([measured.full, *vectors])
-    prediction, changed = prediction_changes(z, labelled, groups, one, request.chosen.folds, model)
+    folds, seed = request.chosen.folds, request.chosen.seed
+    prediction, changed = prediction_changes(z, labelled, groups, one, folds, model, seed)
     note = (
-        f"The prediction is the mean of {request.chosen.folds} models of {len(z):,} other entities, each trained "
+        f"The prediction is the mean of {folds} models of {len(z):,} other entities, each trained "
         "without one fold of them; the intervals are over these models."
     )
     facts = _facts("prediction", labelled, Estimate(prediction), 1, model)
     return changes.answer("prediction", parts, changed, facts, note, *measured.notes())
 
 
-def _facts(measure: str, labelled: Target, full: Estimate, n: int, model: Trained) -> dict[str, Any]:
+def _facts(measure: str, labelled: Target, full: Estimate, n: int, model: str) -> dict[str, Any]:
     """Return what the changes are of."""
-    return {"measure": measure, "label": labelled.name, "positive": labelled.positive, "with_all_events": full} | {
-        "n": n, "model": model.name,
-    }  # fmt: skip
+    of_label = {"measure": measure, "label": labelled.name, "positive": labelled.positive}
+    return {**of_label, "with_all_events": full, "n": n, "model": model}

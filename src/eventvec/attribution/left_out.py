@@ -20,12 +20,7 @@ from eventvec.sequences import Sequences
 
 Kind = Literal["field", "period"]
 
-SHARES = {
-    "first third": (0, 1, 3),
-    "middle third": (1, 2, 3),
-    "last third": (2, 3, 3),
-    "last tenth": (9, 10, 10),
-}
+SHARES = {"first third": (0, 1, 3), "middle third": (1, 2, 3), "last third": (2, 3, 3), "last tenth": (9, 10, 10)}
 """The beginning, the end and the number of equal parts of the events of a history, by the name of the period."""
 
 UNITS: dict[str, Callable[[datetime], str]] = {

@@ -8,7 +8,6 @@ something; no model is trained without it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -27,28 +26,20 @@ from eventvec.statistics import Estimate, Scores
 from eventvec.statistics.resampling import resample
 
 
-@dataclass(frozen=True)
-class Trained:
-    """The name of the model that is trained in each fold, and the seed of its random numbers and of the resampling."""
-
-    name: str
-    seed: int
-
-
 def score_changes(
-    full: Array, without: Sequence[Array], protocol: Protocol, model: Trained
+    full: Array, without: Sequence[Array], protocol: Protocol, model: str, seed: int
 ) -> tuple[Scores, list[Scores]]:
     """Return the scores of the main metric from the full vectors, and their changes without each part, fold by fold.
 
     All scores of a fold are of the same model and the same test entities, and are resampled together.
     """
-    y, drawn = protocol.target.y, resample(len(full), protocol.groups, seed=model.seed)
+    y, drawn = protocol.target.y, resample(len(full), protocol.groups, seed=seed)
 
     def fold(train: Array, test: Array) -> list[tuple[float, Array]]:
         """Return the score and its replicates, from the full vectors and without each part."""
         parts = [each[test] for each in (full, *without)]
         of_groups = None if protocol.groups is None else protocol.groups[train]
-        predictions = _predicted(protocol.target, model, full[train], y[train], np.concatenate(parts), of_groups)
+        predictions = _predicted(protocol.target, model, seed, full[train], y[train], np.concatenate(parts), of_groups)
         task, truth, counts = protocol.target.task, y[test], drawn[:, test]
         return [
             (measure(task, truth, each)[0], replicates(task, truth, each, counts)[:, 0])
@@ -64,7 +55,7 @@ def score_changes(
 
 
 def prediction_changes(
-    z: Array, labels: Target, groups: Array | None, one: Array, folds: int, model: Trained
+    z: Array, labels: Target, groups: Array | None, one: Array, folds: int, model: str, seed: int
 ) -> tuple[float, list[Estimate]]:
     """Return the prediction for one entity, and how it changes without each part.
 
@@ -74,9 +65,9 @@ def prediction_changes(
     and the prediction is their mean. The interval is the t-interval over these models. Their training parts overlap, so
     that it is somewhat too narrow.
     """
-    splits: list[Split] = cross_validation(labels, folds, groups, model.seed)
+    splits: list[Split] = cross_validation(labels, folds, groups, seed)
     tasks = [
-        (labels, model, z[train], labels.y[train], one, None if groups is None else groups[train])
+        (labels, model, seed, z[train], labels.y[train], one, None if groups is None else groups[train])
         for train, _ in splits
     ]
     predictions = np.stack(side_by_side(_predicted, tasks, torch.get_num_threads()))  # (folds, 1 + parts)
@@ -91,9 +82,9 @@ def other_labels(labels: Target, groups: Array | None, place: int) -> tuple[Targ
     return labels.part(rest), None if groups is None else groups[rest]
 
 
-def _predicted(labels: Target, model: Trained, x: Array, y: Array, test: Array, groups: Array | None) -> Array:
+def _predicted(labels: Target, model: str, seed: int, x: Array, y: Array, test: Array, groups: Array | None) -> Array:
     """Return `(m,)` predictions of a model that was trained on `(n, d)` vectors."""
-    job = Samples(labels.task, len(labels.classes), x, y, test, model.seed, num_threads=1, groups=groups)
-    if model.name == STACKED:
+    job = Samples(labels.task, len(labels.classes), x, y, test, seed, num_threads=1, groups=groups)
+    if model == STACKED:
         return decided(labels.task, stacked({"": job}).predict({"": job.test}))
-    return predict(job, model.name)
+    return predict(job, model)

@@ -17,9 +17,4 @@ from eventvec.first_use import import_at_first_use
 if TYPE_CHECKING:
     from eventvec.auditing.privacy_audit import audit as audit
 
-import_at_first_use(
-    __name__,
-    {
-        "eventvec.auditing.privacy_audit": "audit",
-    },
-)
+import_at_first_use(__name__, {"eventvec.auditing.privacy_audit": "audit"})

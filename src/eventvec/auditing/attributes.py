@@ -8,12 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from eventvec.answers import Answer
+from eventvec.auditing.audit_options import AuditOptions
 from eventvec.auditing.findings import Row, judged, unanswered
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError
-from eventvec.evaluation import evaluate
+from eventvec.evaluation import EvaluationOptions, evaluate
 from eventvec.examples.labelled import join_examples
 from eventvec.learners.metrics import METRICS
+from eventvec.options import those_of
 from eventvec.statistics.corrections import together
 from eventvec.statistics.estimates import decimal
 from eventvec.tables import Embeddings
@@ -28,15 +30,7 @@ ALSO = ("aggregates", "event_count")
 
 
 def attribute_findings(
-    z: Embeddings,
-    data: Dataset,
-    protected: Tabular,
-    columns: Sequence[str],
-    *,
-    models: Sequence[str] | None,
-    folds: int,
-    seed: int,
-    level: float,
+    z: Embeddings, data: Dataset, protected: Tabular, columns: Sequence[str], options: AuditOptions, level: float
 ) -> tuple[list[Row], list[str]]:
     """Return one answer for each protected column, and notes.
 
@@ -48,7 +42,7 @@ def attribute_findings(
     findings, notes = [], []
     for column in columns:
         try:
-            result = evaluate(z, data, protected, column, models=models, folds=folds, seed=seed, also=ALSO)
+            result = evaluate(z, data, protected, column, also=ALSO, **those_of(vars(options), EvaluationOptions))
         except DataError as error:
             if "there is no column" in str(error) or "has no column" in str(error):
                 raise

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from eventvec.answers import Answer, Chart, charts
-from eventvec.answers.charts import BLUE, GREEN, ORANGE, PINK, Look, Series
+from eventvec.answers.charts import BLUE, GREEN, ORANGE, PINK, Axes, Look, Series
 from eventvec.statistics import Estimate
 from eventvec.statistics.areas import largest_leak
 from eventvec.statistics.estimates import decimal
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Reply: TypeAlias = Literal["yes", "not found", "unknown"]
 Question: TypeAlias = Literal["attribute", "linkage", "membership"]
@@ -117,7 +114,9 @@ def _verdict(rows: Sequence[Row]) -> tuple[str, ...]:
     parts += [text for question, text in others.items() if question in asked]
     lines = [f"The vectors {_with_and(parts)}."] if parts else ["No leak was found, as far as the audit can see."]
     if leaks:
-        beyond = dict.fromkeys(_subject(row) for row in leaks if row["beyond"])
+        beyond = dict.fromkeys(
+            repr(row["name"]) if row["question"] == "attribute" else row["question"] for row in leaks if row["beyond"]
+        )
         simple = "simple features of the same events"
         where = f"They go beyond {simple} in {_with_and([*beyond])}."
         lines.append(where if beyond else f"They are not shown to go beyond {simple}.")
@@ -125,10 +124,6 @@ def _verdict(rows: Sequence[Row]) -> tuple[str, ...]:
         what = ["some protected columns" if question == "attribute" else question for question in unknown]
         lines.append(f"The audit has no answer about {_with_and(what)}.")
     return (*lines, PERSONAL)
-
-
-def _subject(row: Row) -> str:
-    return repr(row["name"]) if row["question"] == "attribute" else row["question"]
 
 
 def _with_and(parts: Sequence[str]) -> str:

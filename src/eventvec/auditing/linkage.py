@@ -63,9 +63,8 @@ def linkage_finding(encoder: Encoder, x: Sequences, schema: Schema, *, seed: int
     n, width, of_simple = len(x), together(1, level), of_matches(simple).value
     score, projected = of_matches(learned).widened(width), projections(learned) - projections(simple)
     lead = Estimate.around(projected.mean() / 2, NORMAL * projected.std(ddof=1) / np.sqrt(n)).widened(width)
-    (top, ten), (top_simple, ten_simple) = (
-        (share_among(each, 1), share_among(each, NEAREST)) for each in (learned, simple)
-    )
+    top, top_simple = (share_among(each, 1) for each in (learned, simple))
+    ten, ten_simple = (share_among(each, NEAREST) for each in (learned, simple))
     how = (
         f"of {n:,} entities, the second half of the history is the nearest to the first in {top:.1%} (chance "
         f"{1 / n:.1%}, aggregates of the same halves {top_simple:.1%}) and among the nearest {NEAREST} in {ten:.1%} "
@@ -91,5 +90,4 @@ def _standardised(vectors: Array) -> Array:
     vectors = vectors.astype(np.float64)
     spread = vectors.std(0)
     scaled = (vectors - vectors.mean(0)) / np.where(spread > 1e-9, spread, 1.0)
-    unit: Array = scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-12)
-    return unit
+    return np.asarray(scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-12))

@@ -34,17 +34,15 @@ def membership_findings(
     not trained on. Aggregates of the events are the control: they cannot know who was trained on, so if they tell
     the groups apart, the groups differ in themselves.
     """
-    names = ("halves of histories, which are alike", "vectors, which a classifier reads")
     try:
         members, others = _groups(run, z, data, seed)
     except (ConfigError, DataError) as reason:
         return [unanswered("membership", "all attacks", f"Membership is unknown: {reason}.")], []
     rows = np.concatenate([members, others])
     is_member = np.arange(len(rows)) < len(members)
-    alike, long = _likeness(run, data, rows)
+    x = data.sequences[torch.from_numpy(rows)]
     classified = _classified(z.values[rows], is_member, seed)
-    aggregates = encode(Aggregates(data.schema), data.sequences[torch.from_numpy(rows)]).numpy()
-    control = _classified(aggregates, is_member, seed)
+    control = _classified(encode(Aggregates(data.schema), x).numpy(), is_member, seed)
     simple = of_groups(control[is_member], control[~is_member]).widened(together(1, level))
     if simple.low > 0.5:
         sentence = (
@@ -52,17 +50,17 @@ def membership_findings(
             f"already (auroc {simple}); hold out at random."
         )
         return [unanswered("membership", "all attacks", sentence)], []
-    attacks = ((names[0], alike[long], is_member[long]), (names[1], classified, is_member))
-    found = [
-        _finding(name, score[member], score[~member], level, simple.value)
-        for name, score, member in attacks
-        if min(member.sum(), (~member).sum()) >= FEWEST
-    ]
+    long = x.lengths.numpy() >= EVENTS  # enough events for halves
+    scores = {"vectors, which a classifier reads": (classified, is_member)}
+    if min(is_member[long].sum(), (~is_member[long]).sum()) >= FEWEST:
+        alike = np.diagonal(similarities(run.representation, x[torch.from_numpy(long)]))
+        scores = {"halves of histories, which are alike": (alike, is_member[long]), **scores}
+    findings = [_finding(name, each[of], each[~of], level, simple.value) for name, (each, of) in scores.items()]
     note = (
         f"Membership was judged on {len(members):,} entities that the run may have been trained on and {len(others):,} "
         "that it held out. Those that it used for validation count among the first."
     )
-    return found, [note]
+    return findings, [note]
 
 
 def _finding(name: str, members: Array, others: Array, level: float, control: float) -> Row:
@@ -91,18 +89,6 @@ def _groups(run: Model, z: Embeddings, data: Dataset, seed: int) -> tuple[Array,
     return members, others
 
 
-def _likeness(run: Model, data: Dataset, rows: Array) -> tuple[Array, Array]:
-    """Return `(n,)` the similarity of the halves of each row, and which rows are long enough to have halves."""
-    x = data.sequences[torch.from_numpy(rows)]
-    long = x.lengths.numpy() >= EVENTS
-    alike = np.zeros(len(rows))
-    positions = np.flatnonzero(long)
-    if len(positions) > 1:
-        similarity = similarities(run.representation, x[torch.from_numpy(positions)])
-        alike[positions] = np.diagonal(similarity)
-    return alike, long
-
-
 def _classified(features: Array, is_member: Array, seed: int) -> Array:
     """Return `(n,)` cross-fitted scores of a logistic regression for membership."""
     from sklearn.linear_model import LogisticRegression
@@ -112,5 +98,4 @@ def _classified(features: Array, is_member: Array, seed: int) -> Array:
 
     model = make_pipeline(StandardScaler(), LogisticRegression(C=0.01, max_iter=1000, class_weight="balanced"))
     folds = StratifiedKFold(5, shuffle=True, random_state=seed)
-    scores: Array = cross_val_predict(model, features, is_member, cv=folds, method="decision_function")
-    return scores
+    return np.asarray(cross_val_predict(model, features, is_member, cv=folds, method="decision_function"))

@@ -98,9 +98,7 @@ def audit(
     notes: list[str] = list(data.notes)
     step(1)
     if protected is not None:
-        some, more = attribute_findings(
-            z, data, protected, names, models=chosen.models, folds=chosen.folds, seed=chosen.seed, level=LEVEL
-        )
+        some, more = attribute_findings(z, data, protected, names, chosen, LEVEL)
         findings, notes = findings + some, notes + more
     step(2)
     findings.append(linkage_finding(model.representation, data.sequences, data.schema, seed=chosen.seed, level=LEVEL))
@@ -110,13 +108,8 @@ def audit(
     if model.beside:
         parts = " and ".join(model.beside)
         notes.append(f"The vectors also have the parts {parts}, which repeat features of the events.")
-    facts = {
-        "run": model.id,
-        "entities": len(data),
-        "events": data.sequences.total,
-        "level": LEVEL,
-        "seed": chosen.seed,
-    }
+    events_read = data.sequences.total
+    facts = {"run": model.id, "entities": len(data), "events": events_read, "level": LEVEL, "seed": chosen.seed}
     return answer(findings + some, facts, tuple(dict.fromkeys(notes + more)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
@@ -68,8 +68,9 @@ def command(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except KeyboardInterrupt:
-            if _is_begun(kwargs):
-                interrupts.advise(printable(f"--resume continues in {kwargs['out_']}"))
+            out: Any = kwargs.get("out_")
+            if "resume" in kwargs and out is not None and any((out / name).is_file() for name in BEGUN):
+                interrupts.advise(printable(f"--resume continues in {out}"))
             raise
 
     @functools.wraps(function)
@@ -88,12 +89,6 @@ def command(function: Callable[P, R]) -> Callable[P, R]:
 
     (heading,) = (heading for heading, names in HEADINGS.items() if function.__name__ in names)
     return app.command(cls=Command, rich_help_panel=heading)(terminal.report_errors(run))
-
-
-def _is_begun(options: Mapping[str, Any]) -> bool:
-    """Return whether a command with these options has begun what it continues with `--resume`."""
-    out = options.get("out_")
-    return "resume" in options and out is not None and any((out / name).is_file() for name in BEGUN)
 
 
 def main() -> None:

@@ -6,10 +6,13 @@ Tables and `--json` go to standard output; progress bars and notes go to standar
 
 from __future__ import annotations
 
+import functools
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+import tomli_w
 import typer
 
 from eventvec import (
@@ -28,7 +31,6 @@ from eventvec.cli import terminal
 from eventvec.cli.application import Output, Overwrite, RunFolder, command
 from eventvec.cli.doctor import show_machine
 from eventvec.cli.event_inputs import counts, on_device, read_events, to_learn, to_score
-from eventvec.cli.on_engines import embed_on_engine, is_on_engine, update_on_engine
 from eventvec.cli.parameters import (
     FILES,
     PANELS,
@@ -39,11 +41,13 @@ from eventvec.cli.parameters import (
     Full,
     Json,
     event_tables,
+    events_option,
     given,
     named_tables,
-    not_empty,
     table_output,
     takes,
+    text_argument,
+    text_option,
 )
 from eventvec.cli.recording import recording
 from eventvec.engines.job import EngineOptions
@@ -58,7 +62,10 @@ from eventvec.training.head_options import HeadOptions
 from eventvec.training.progress_bars import bar
 from eventvec.updating.update_options import UpdateOptions
 
-LABELS = PANELS["LabelTime"]
+label_option = functools.partial(typer.Option, rich_help_panel=PANELS["LabelTime"])
+label_text = functools.partial(text_option, rich_help_panel=PANELS["LabelTime"])
+NOTES = 5
+"""The number of notes about shards that are shown; all are in the manifest."""
 
 
 @command
@@ -96,58 +103,30 @@ def demo(
 def fit(
     config_: Annotated[Path | None, typer.Argument(metavar="[CONFIG.toml]", help="Configuration of the run.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Change an option: method.margin=0.3")] = None,
-    events: Annotated[str | None, typer.Option(callback=event_tables, help=FILES)] = None,
+    events: Annotated[str | None, events_option(help=FILES)] = None,
     method: Annotated[str | None, typer.Option(help=f"One of: {', '.join(part_names.METHODS)}.")] = None,
     encoder: Annotated[str | None, typer.Option(help=f"One of: {', '.join(part_names.ENCODERS)}.")] = None,
     from_: Annotated[
         str | None,
-        typer.Option(
-            "--from",
-            callback=not_empty,
-            help="Model whose encoder is trained further; with --labels, that gets a head.",
-        ),
+        text_option("--from", help="Model whose encoder is trained further; with --labels, that gets a head."),
     ] = None,
     out_: Annotated[Path | None, typer.Option("--out", "-o", help="Run folder to write.")] = None,
-    labels: Annotated[
-        str | None,
-        typer.Option(
-            callback=not_empty,
-            help="Table of labels: learn to predict one, without a network.",
-            rich_help_panel=LABELS,
-        ),
-    ] = None,
+    labels: Annotated[str | None, label_text(help="Table of labels: learn to predict one, without a network.")] = None,
     label: Annotated[
-        list[str] | None,
-        typer.Option(help="Column of --labels to predict; may be given several times.", rich_help_panel=LABELS),
+        list[str] | None, label_option(help="Column of --labels to predict; may be given several times.")
     ] = None,
-    weight: Annotated[
-        str | None,
-        typer.Option(callback=not_empty, help="Column of --labels with the weight of each.", rich_help_panel=LABELS),
-    ] = None,
+    weight: Annotated[str | None, label_text(help="Column of --labels with the weight of each.")] = None,
     earlier_labels: Annotated[
         str | None,
-        typer.Option(
-            callback=not_empty,
-            help="Read an entity's labels this long after their times: 30d, or a number; none reads none.",
-            rich_help_panel=LABELS,
-        ),
+        label_text(help="Read an entity's labels this long after their times: 30d, or a number; none reads none."),
     ] = None,
     metric: Annotated[
-        str | None,
-        typer.Option(
-            help="What predicted numbers are judged by: r2 (the default) or mae, absolute errors.",
-            rich_help_panel=LABELS,
-        ),
+        str | None, label_option(help="What predicted numbers are judged by: r2 (the default) or mae, absolute errors.")
     ] = None,
     most_values: Annotated[
-        int | None,
-        typer.Option(
-            help="The largest number of rows times features on which boosted trees are trained.", rich_help_panel=LABELS
-        ),
+        int | None, label_option(help="The largest number of rows times features on which boosted trees are trained.")
     ] = None,
-    network: Annotated[
-        bool, typer.Option("--network", help="Train a network on the label too.", rich_help_panel=LABELS)
-    ] = False,
+    network: Annotated[bool, label_option("--network", help="Train a network on the label too.")] = False,
     features: FeatureTables = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint of the run.")] = False,
     dry_run: Annotated[
@@ -224,11 +203,13 @@ def fit(
     with bar("reading"):
         data = to_learn(tables_.pop("data"), training_options.seed, parent.schema if parent else None)
     if dry_run:
-        complete, roles = settings(data.sequences, tables_, parent), list[str]()
+        described = {"data": dict(data.origin.options), **settings(data.sequences, tables_, parent)}
+        roles = list[str]()
         if data.schema.static:
             method_, _ = set_up(data, tables_, parent)
             roles = [*static_notes(method_, data.schema)] or [static_roles(method_, data.schema)]
-        terminal.describe(data, {"data": dict(data.origin.options), **complete}, roles, json_)
+        facts = {"notes": (*data.notes, *roles), "config": described}
+        terminal.plan(data, facts, tomli_w.dumps(described), json_)
         return
     terminal.notes(data.notes)
     described = {"data": dict(data.origin.options), **settings(data.sequences, tables_, parent)} if mlflow else {}
@@ -266,9 +247,17 @@ def embed(
 
     On several machines, or on all cores of one: `eventvec embed run events/ -o shards --engine ray`
     """
-    if is_on_engine(options):
-        chosen = {"wide": wide, "normalize": normalize, "precision": precision, "device": device, **options}
-        embed_on_engine(run, events, output, {**chosen, "overwrite": overwrite}, json_)
+    if _is_on_engine(options):
+        if "store" in options:
+            raise ConfigError(
+                "--store is for events that one process reads; an engine divides them itself: leave it out"
+            )
+        chosen: dict[str, Any] = {"wide": wide, "normalize": normalize, "precision": precision, **options}
+        with bar("embedding") as tick:
+            shards = engines.embed_shards(
+                run, events, output, device=device, overwrite=overwrite, progress=tick, **chosen
+            )
+        _show_shards(shards, json_)
         return
     trained, data = to_score(run, events, output, overwrite, device, options)
     with bar("embedding") as tick:
@@ -318,11 +307,14 @@ def update(
         return
     if forget is not None or events is None or output is None:
         raise ConfigError("give NEW_EVENTS and -o FILE to apply a batch, or --forget KEY alone to delete an entity")
-    if is_on_engine(options):
+    if _is_on_engine(options):
         if followed:
             raise ConfigError("--index follows one state store; update without --engine, or build the index anew")
-        chosen = {"device": device, "overwrite": overwrite, **options}
-        update_on_engine(run, events, state, output, chosen, json_)
+        with bar("updating") as tick:
+            shards = engines.update_shards(
+                run, events, state, output, device=device, overwrite=overwrite, progress=tick, **options
+            )
+        _show_shards(shards, json_, new=shards.new, late=shards.late)
         return
     tables.check_place(state)
     tables.check_output(output, [run, events, state, *followed, options.get("history")], overwrite=overwrite)
@@ -348,16 +340,13 @@ def predict(
     events: EventsArgument,
     output: Output,
     at: Annotated[
-        str | None,
-        typer.Option(callback=not_empty, help="Table of places: covariates, and the key if entities differ in them."),
+        str | None, text_option(help="Table of places: covariates, and the key if entities differ in them.")
     ] = None,
     static: Annotated[
-        str | None,
-        typer.Option(callback=not_empty, help="Table of the static columns that the run reads with the events."),
+        str | None, text_option(help="Table of the static columns that the run reads with the events.")
     ] = None,
     labels: Annotated[
-        str | None,
-        typer.Option(callback=not_empty, help="Table of the labels that are known, if the run reads earlier ones."),
+        str | None, text_option(help="Table of the labels that are known, if the run reads earlier ones.")
     ] = None,
     features: FeatureTables = None,
     device: Device = "auto",
@@ -424,21 +413,12 @@ def surprise(
 @takes(LabelOptions, (EvaluationOptions, ("task", "folds", "fractions", "seed", "models")))
 def evaluate(
     first: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL|Z.parquet", callback=not_empty, help="Model folder, or embeddings that `embed` wrote."
-        ),
+        str, text_argument(metavar="MODEL|Z.parquet", help="Model folder, or embeddings that `embed` wrote.")
     ],
-    second: Annotated[
-        str, typer.Argument(metavar="EVENTS|LABELS", callback=not_empty, help="Events of a model, or the labels.")
-    ],
+    second: Annotated[str, text_argument(metavar="EVENTS|LABELS", help="Events of a model, or the labels.")],
     label: Annotated[list[str], typer.Option(help="Column to predict; several, of two values each, are averaged.")],
-    third: Annotated[
-        str | None, typer.Argument(metavar="[LABELS]", callback=not_empty, help="Table with the key and the label.")
-    ] = None,
-    events: Annotated[
-        str | None, typer.Option(callback=event_tables, help="Events that were embedded, for hand-crafted features.")
-    ] = None,
+    third: Annotated[str | None, text_argument(metavar="[LABELS]", help="Table with the key and the label.")] = None,
+    events: Annotated[str | None, events_option(help="Events that were embedded, for hand-crafted features.")] = None,
     time_format: Annotated[
         str | None, typer.Option(help="Format of times in the events: strptime's, or s, ms, us, ns.")
     ] = None,
@@ -513,3 +493,21 @@ def doctor(
     counts = ", ".join(f"{count:,} {name}" for name, count in verified.items())
     sentence = f"{store} holds what {'was written' if store.is_file() else 'its build wrote'}: {counts}"
     terminal.say(json.dumps({"store": str(store), **verified}) if json_ else sentence)
+
+
+def _is_on_engine(options: Mapping[str, Any]) -> bool:
+    """Return whether an engine is named."""
+    if "engine" in options:
+        return True
+    if named := those_of(options, EngineOptions):
+        raise ConfigError(f"--{next(iter(named))} applies to an engine; name one: --engine local, ray or spark")
+    return False
+
+
+def _show_shards(shards: engines.Shards, json_: bool, **counts: int) -> None:
+    """Print what was written into a folder of shards, with further counts of a batch."""
+    notes = shards.notes
+    more = [f"{len(notes) - NOTES:,} more notes are in the manifest"] if len(notes) > NOTES else []
+    terminal.notes([*notes[:NOTES], *more])
+    written = {"output": str(shards.folder), "entities": shards.entities, **counts, "rows": shards.rows}
+    terminal.show({**written, "shards": len(shards.shards), "skipped": shards.skipped}, json_)

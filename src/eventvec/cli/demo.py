@@ -63,16 +63,19 @@ class Demo:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, which ``eventvec demo --json`` prints."""
-        return {
-            "evaluations": [evaluation.to_dict() for evaluation in self.evaluations],
-            "seconds": self.seconds,
-            "run": str(self.run),
-            "embeddings": str(self.embeddings),
-            "page": str(self.page),
-        }
+        paths = {name: str(getattr(self, name)) for name in ("run", "embeddings", "page")}
+        return {"evaluations": [each.to_dict() for each in self.evaluations], "seconds": self.seconds, **paths}
 
 
-def run(out: Path | str, *, epochs: int = EPOCHS, seed: int = 0, console: Console | None = None) -> Demo:
+def run(
+    out: Path | str,
+    *,
+    epochs: int = EPOCHS,
+    seed: int = 0,
+    console: Console | None = None,
+    rows: slice = slice(None),
+    models: Sequence[str] | None = None,
+) -> Demo:
     """Return the results of CoLES on 4,043 aircraft and their 334,264 flights out of New York in 2013.
 
     The function writes the model folder `run`, `embeddings.parquet` and `report.html`. It takes about two minutes on
@@ -82,27 +85,18 @@ def run(out: Path | str, *, epochs: int = EPOCHS, seed: int = 0, console: Consol
         out: The folder to write; it must be absent or empty.
         seed: The seed of the weights, the training and the map; the folds of the evaluation do not depend on it.
         console: The console on which each step is announced, with a progress bar if it is a terminal.
+        rows: Which aircraft are read; all by default.
+        models: The models of the evaluations, in place of those of the demonstration.
     """
-    return _run(path_only(out), None, None, epochs, seed, console or Console(quiet=True))
-
-
-def _run(
-    out: Path, aircrafts: slice | None, models: Sequence[str] | None, epochs: int, seed: int, console: Console
-) -> Demo:
-    """Return what `run` returns, for some of the aircraft and some of the models."""
-    step = _Steps(console)
+    out, step = path_only(out), _Steps(console or Console(quiet=True))
     with _new_folder(out):
         with step("Read the flights"):
-            data, registry = _read(aircrafts)
+            data, registry = _read(rows)
         with step(f"Learn with CoLES, {epochs} epochs") as advance:
             trained = fit(
-                data,
-                method="coles",
-                epochs=epochs,
-                seed=seed,
-                out=out / "run",
+                data, method="coles", epochs=epochs, seed=seed, out=out / "run",
                 progress=lambda record: advance(float(record["share"] or 0)),
-            )
+            )  # fmt: skip
         with step("Embed every aircraft") as advance:
             z = trained.embed(data, progress=lambda done, total: advance(done / total))
             write(out / "embeddings.parquet", z)
@@ -110,18 +104,11 @@ def _run(
             evaluations = _evaluate(data, z, registry, models, advance)
         with step("Draw the map and write the page"):
             page = reporting.report(
-                trained,
-                data,
-                embeddings=z,
-                evaluations=evaluations,
-                labels=_known(registry),
-                title=TITLE,
-                lead=LEAD,
+                trained, data, embeddings=z, evaluations=evaluations, labels=_known(registry), title=TITLE, lead=LEAD,
                 map_seed=seed,
-            )
+            )  # fmt: skip
             page.write(out / "report.html")
-    paths = (out / "run", out / "embeddings.parquet", out / "report.html")
-    return Demo(evaluations, step.seconds, *paths)
+    return Demo(evaluations, step.seconds, out / "run", out / "embeddings.parquet", out / "report.html")
 
 
 TITLE = "What flights reveal about aircraft"
@@ -172,22 +159,20 @@ def _new_folder(out: Path) -> Iterator[None]:
         raise
 
 
-def _read(aircrafts: slice | None) -> tuple[Dataset, pl.DataFrame]:
+def _read(rows: slice) -> tuple[Dataset, pl.DataFrame]:
     """Return the flights, and in the same order the labels, airline, routes and model of each aircraft."""
-    data, _ = flights()
-    data = data if aircrafts is None else data[aircrafts]
+    data = flights()[0][rows]
     events, labels = flights_frames()
     route = pl.format("{}–{}", "origin", "dest").alias("route")
     counts = events.group_by("tailnum", route).len().sort("tailnum", "len", "route", descending=[False, True, False])
     routes = counts.group_by("tailnum", maintain_order=True).agg(
         pl.format("{} ({})", "route", "len").head(3).str.join(", ").alias("routes")
     )
-    totals = events.group_by("tailnum").agg(
-        pl.col("carrier").mode().sort().first().replace(AIRLINES).alias("airline"),
-    )
+    airline = pl.col("carrier").mode().sort().first().replace(AIRLINES).alias("airline")
+    airlines = events.group_by("tailnum").agg(airline)
     models = aircraft().select("tailnum", "year", pl.format("{} {}", "manufacturer", "model").alias("model"))
     registry = pl.DataFrame({"tailnum": pl.from_arrow(data.keys)})
-    for table in (labels, totals, routes, models):
+    for table in (labels, airlines, routes, models):
         registry = registry.join(table, on="tailnum", how="left", maintain_order="left")
     return data, registry
 

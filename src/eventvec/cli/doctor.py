@@ -45,17 +45,11 @@ def installed() -> dict[str, str]:
         >>> installed()["extra text"] in ("installed", "pip install 'eventvec[text]'")
         True
     """
-    extras = {
-        extra: all(importlib.util.find_spec(module) is not None for module in modules)
-        for extra, modules in EXTRAS.items()
-    }
-    return {
-        **{f"version of {name}": number for name, number in models.versions().items()},
-        **{
-            f"extra {name}": "installed" if is_there else f"pip install 'eventvec[{name}]'"
-            for name, is_there in extras.items()
-        },
-    }
+    versions = {f"version of {name}": number for name, number in models.versions().items()}
+    for extra, modules in EXTRAS.items():
+        is_there = all(importlib.util.find_spec(module) for module in modules)
+        versions[f"extra {extra}"] = "installed" if is_there else f"pip install 'eventvec[{extra}]'"
+    return versions
 
 
 def machine() -> dict[str, Any]:
@@ -96,7 +90,6 @@ def _trains() -> str:
 
     events = pl.DataFrame({"id": [0, 0, 1, 1], "t": [0, 1, 0, 1], "v": [0.0, 1.0, 2.0, 3.0]})
     data = tables.read(events, key="id", time="t", numeric=["v"])
-    run = training.fit(
-        data, method={"method": {"name": "ocp"}, "encoder": {"name": "gru", "dim": 4}}, device="auto", epochs=1
-    )
+    method = {"method": {"name": "ocp"}, "encoder": {"name": "gru", "dim": 4}}
+    run = training.fit(data, method=method, device="auto", epochs=1)
     return f"yes, on {next(run.method.parameters()).device.type}"

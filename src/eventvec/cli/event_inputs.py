@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,23 +55,10 @@ def counts(data: Dataset | Embeddings) -> dict[str, int]:
 
 
 def to_score(
-    run: Path,
-    events: str,
-    output: str,
-    overwrite: bool,
-    device: str,
-    options: Mapping[str, Any],
-    further: Sequence[str | None] = (),
+    run: Path, events: str, output: str, overwrite: bool, device: str, options: Mapping[str, Any]
 ) -> tuple[models.Model, Dataset]:
-    """Return a run on a device, and the events to score.
-
-    Args:
-        events: The path of the events, or the paths of several tables by their names.
-        output: The file or table to write, see `tables.check_output`.
-        overwrite: Whether a file that eventvec did not write may be replaced.
-        options: The options of `Model.read`.
-    """
-    tables.check_output(output, [run, events, options.get("cutoffs"), *further], overwrite=overwrite)
+    """Return a run on a device, and the events to score, after the place to write was checked."""
+    tables.check_output(output, [run, events, options.get("cutoffs")], overwrite=overwrite)
     trained = on_device(run, device)
     return trained, read_events(trained, events, options)
 
@@ -81,8 +68,7 @@ def on_device(run: Path | str, device: str) -> models.Model:
     from eventvec.embedding import choose_device
 
     place = choose_device(device)
-    trained = models.load(run)
-    return trained.to(place)
+    return models.load(run).to(place)
 
 
 def read_events(run: models.Model, events: str, options: Mapping[str, Any]) -> Dataset:

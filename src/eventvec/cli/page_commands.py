@@ -1,43 +1,49 @@
-"""The commands whose result is a page too: `audit`, `compare`, `drift` and `report`."""
+"""The commands whose result is a page too, `audit`, `compare`, `drift` and `report`; and `tune`, beside `compare`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from eventvec import attribution, auditing, comparing, models, reporting, shift, tables
+from eventvec import attribution, auditing, comparing, models, part_names, reporting, shift, tables, tuning
 from eventvec.auditing.audit_options import AuditOptions
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, RunFolder, command
 from eventvec.cli.event_inputs import on_device, read_events
-from eventvec.cli.parameters import Device, EventsArgument, Full, Json, event_tables, given, not_empty, takes
+from eventvec.cli.parameters import (
+    Device,
+    EventsArgument,
+    Full,
+    Json,
+    event_tables,
+    given,
+    split_names,
+    takes,
+    text_argument,
+    text_option,
+)
 from eventvec.comparing.compare_options import CompareOptions
 from eventvec.errors import ConfigError
 from eventvec.evaluation.evaluation_options import EvaluationOptions, LabelOptions
 from eventvec.options import those_of
 from eventvec.shift.drift_options import DriftOptions
 from eventvec.tables.read_options import Columns, Cuts, LabelTime, Storage, TableFormat
+from eventvec.toml_tables import change
 from eventvec.training.progress_bars import bar
-
-if TYPE_CHECKING:
-    from eventvec.answers import Answer
+from eventvec.tuning.tune_options import TuneOptions
 
 DIFFERENT = 3
 """The exit code of `drift --fail` if the periods differ."""
 PERIOD = "Events as for `fit`, or embeddings that `embed` wrote."
 Page = Annotated[Path | None, typer.Option("--out", "-o", help="HTML page to write.")]
+LabelTable = Annotated[str, text_argument(metavar="LABELS", help="Table with key and label.")]
+Label = Annotated[str, typer.Option(help="Column to predict.")]
 COLUMNS = (Columns, ("key", "time", "categorical", "numeric", "hashed", "summed", "texts"))
 FORMAT = (TableFormat, ("time_format", "order", "ties", "explode"))
-
-
-def _show(result: Answer, output: Path | None, overwrite: bool, full: bool, json_: bool) -> None:
-    """Write the page of an answer if a file is named for it, and print the answer."""
-    if output is not None:
-        result.write(output, overwrite=overwrite)
-    terminal.decide(result, json_, full)
 
 
 @command
@@ -46,7 +52,7 @@ def audit(
     run: RunFolder,
     events: EventsArgument,
     protected: Annotated[
-        str | None, typer.Option(callback=not_empty, help="Table with the key and protected columns, such as the age.")
+        str | None, text_option(help="Table with the key and protected columns, such as the age.")
     ] = None,
     output: Page = None,
     overwrite: Overwrite = False,
@@ -63,22 +69,15 @@ def audit(
     trained = models.load(run)
     with bar("auditing") as tick:
         result = auditing.audit(trained, events, protected, progress=tick, **options)
-    _show(result, output, overwrite, full, json_)
+    terminal.decide(result, json_, full, output, overwrite)
 
 
 @command
-@takes(
-    (Columns, (*COLUMNS[1], "known_at")),
-    FORMAT,
-    (Cuts, ("until",)),
-    Storage,
-    CompareOptions,
-    LabelTime,
-)
+@takes((Columns, (*COLUMNS[1], "known_at")), FORMAT, (Cuts, ("until",)), Storage, CompareOptions, LabelTime)
 def compare(
     events: EventsArgument,
-    labels: Annotated[str, typer.Argument(metavar="LABELS", callback=not_empty, help="Table with key and label.")],
-    label: Annotated[str, typer.Option(help="Column to predict.")],
+    labels: LabelTable,
+    label: Label,
     out_: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the plan and the runs.")] = None,
     run: Annotated[
         list[Path] | None, typer.Option(help="Run folder to compare as it is, twice or more; nothing is trained.")
@@ -116,7 +115,7 @@ def compare(
     with bar("comparing") as tick:
         chosen = those_of(options, CompareOptions, LabelTime)
         result = comparing.compare(data, labels, label, out=out_, runs=run or None, progress=tick, **chosen)
-    _show(result, output, overwrite, full, json_)
+    terminal.decide(result, json_, full, output, overwrite)
 
 
 @command
@@ -124,10 +123,7 @@ def compare(
 def drift(
     old: Annotated[str, typer.Argument(metavar="OLD", callback=event_tables, help=PERIOD)],
     new: Annotated[str, typer.Argument(metavar="NEW", callback=event_tables, help=PERIOD)],
-    model: Annotated[
-        str | None,
-        typer.Option(callback=not_empty, help="Model folder: it reads and embeds the events."),
-    ] = None,
+    model: Annotated[str | None, text_option(help="Model folder: it reads and embeds the events.")] = None,
     output: Page = None,
     fail: Annotated[bool, typer.Option("--fail", help="Exit with code 3 if the periods differ.")] = False,
     device: Device = "auto",
@@ -147,17 +143,13 @@ def drift(
     trained = None if model is None else on_device(model, device)
     with bar("comparing") as tick:
         result = shift.drift(old, new, model=trained, progress=tick, **options)
-    _show(result, output, overwrite, full, json_)
+    terminal.decide(result, json_, full, output, overwrite)
     if fail and result.facts["drift"]:
         raise typer.Exit(DIFFERENT)
 
 
 @command
-@takes(
-    LabelOptions,
-    (EvaluationOptions, ("task", "folds", "fractions", "seed", "models")),
-    TableFormat,
-)
+@takes(LabelOptions, (EvaluationOptions, ("task", "folds", "fractions", "seed", "models")), TableFormat)
 def report(
     run: RunFolder,
     output: Annotated[Path, typer.Option("--out", "-o", help="HTML page to write.")],
@@ -166,14 +158,13 @@ def report(
         typer.Argument(metavar="[EVENTS]", callback=event_tables, help="For what the data are and for histories."),
     ] = None,
     labels: Annotated[
-        str | None,
-        typer.Argument(metavar="[LABELS]", callback=not_empty, help="Table with the key; its columns colour the map."),
+        str | None, text_argument(metavar="[LABELS]", help="Table with the key; its columns colour the map.")
     ] = None,
     embeddings: Annotated[
         Path | None, typer.Option(help="Embeddings that `embed` wrote; made from the events if not given.")
     ] = None,
     label: Annotated[list[str] | None, typer.Option(help="Column of LABELS to evaluate; may be repeated.")] = None,
-    title: Annotated[str | None, typer.Option(callback=not_empty, help="The title of the page.")] = None,
+    title: Annotated[str | None, text_option(help="The title of the page.")] = None,
     map_seed: Annotated[
         int | None, typer.Option(help="Seed of the map and of the entities that are drawn as examples. Default: 0.")
     ] = None,
@@ -200,18 +191,67 @@ def report(
         with bar("leaving out") as tick:
             time = those_of(options, LabelTime)
             driving = attribution.influence(trained, data, labels, label[0], progress=tick, **time)
+    z = None if embeddings is None else tables.read_embeddings(embeddings)
+    chosen = {**given(title=title, map_seed=map_seed), **those_of(options, LabelOptions, EvaluationOptions)}
     with bar("reporting") as tick:
         result = reporting.report(
-            trained,
-            data,
-            embeddings=None if embeddings is None else tables.read_embeddings(embeddings),
-            labels=labels,
-            label=label or (),
-            drivers=driving,
-            progress=tick,
-            **given(title=title, map_seed=map_seed),
-            **those_of(options, LabelOptions, EvaluationOptions),
+            trained, data, embeddings=z, labels=labels, label=label or (), drivers=driving, progress=tick, **chosen
         )
     result.write(output, overwrite=overwrite)
     shown = replace(result, verdict=(*result.verdict, f"the page: {output}"))
     terminal.answer({"output": str(output), **result.to_dict()}, shown.render(), json_)
+
+
+@command
+@takes((Columns, (*COLUMNS[1], "known_at")), TableFormat, (Cuts, ("until",)), TuneOptions, LabelTime)
+def tune(
+    events: EventsArgument,
+    labels: LabelTable,
+    label: Label,
+    out_: Annotated[Path, typer.Option("--out", "-o", help="Folder for the plan and the runs.")],
+    method: Annotated[str, typer.Option(help=f"One of: {', '.join(part_names.METHODS)}.")] = "coles",
+    encoder: Annotated[str | None, typer.Option(help=f"One of: {', '.join(part_names.ENCODERS)}.")] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option(help="Values to try, encoder.dim=64,256; may be given several times.")
+    ] = None,
+    device: Device = "auto",
+    full: Full = False,
+    json_: Json = False,
+    **options: Any,
+) -> None:
+    """Search for better settings than the defaults, and say whether it paid on entities that the search never saw.
+
+    Example: `eventvec tune events.parquet labels.parquet --key card --time when --label churn --out tuned`
+    """
+    from eventvec.comparing.plans import check_plan_folder
+
+    values = None if setting is None else _settings(setting)
+    check_plan_folder(out_, "resume" in options, "search")
+    defaults = {"holdout": TuneOptions.holdout, "seed": TuneOptions.seed}
+    chosen = {**defaults, **those_of(options, TuneOptions, LabelTime)}
+    reading = those_of(options, Columns, TableFormat, Cuts)
+    reading.pop("inclusive", None)  # it is about labels here
+    with bar("reading"):
+        searched = tables.read(events, holdout=chosen["holdout"], holdout_seed=chosen["seed"], **reading)
+        scored = those_of(reading, TableFormat, Cuts)
+        data = tables.read(events, schema=searched.schema, **scored)  # of which the test entities are no part
+    with bar("searching") as tick:
+        result = tuning.tune(
+            data, labels, label, out=out_, method=method, encoder=encoder, settings=values, device=device,
+            progress=tick, **chosen,
+        )  # fmt: skip
+    terminal.decide(result, json_, full)
+
+
+def _settings(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the values of each setting from texts such as `encoder.dim=64,256`; words need no quotes."""
+    from eventvec.tuning.space import value_at
+
+    values: dict[str, Any] = {}
+    for text in texts:
+        name, _, listed = text.partition("=")
+        if not listed or "." not in name:
+            raise ConfigError(f"--setting {text!r} must be a setting and its values, such as encoder.dim=64,256")
+        value = value_at(change({}, [f"{name}=[{listed}]"]), name.strip())
+        values[name.strip()] = value if isinstance(value, list) else split_names(listed)
+    return values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import re
@@ -42,6 +43,10 @@ def not_empty(text: str | None) -> str | None:
     return text
 
 
+text_option = functools.partial(typer.Option, callback=not_empty)
+text_argument = functools.partial(typer.Argument, callback=not_empty)
+
+
 def table_output(output: Any) -> Any:
     """Return the place to which a command writes a table; refuse an empty one, and a file of another format."""
     if output is not None:
@@ -71,6 +76,7 @@ def event_tables(text: str | None) -> Any:
     return {name: path for name, _, path in parts} if named and not os.path.exists(str(text)) else text
 
 
+events_option = functools.partial(typer.Option, callback=event_tables)
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to standard output.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, …; auto uses a GPU if there is one.")]
 NoLabelTime = Annotated[

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from eventvec import models, tables
+from eventvec import models
 from eventvec.cli import terminal
 from eventvec.errors import ConfigError
 from eventvec.options import option_types, those_of
@@ -31,18 +32,11 @@ def fit_labels(
     dry_run: bool,
     json_: bool,
 ) -> None:
-    """Learn to predict labels, write the folder, and show what the model is worth.
+    """Learn to predict the columns `names` of labels, write the folder, and show what the model is worth.
 
-    Args:
-        events: The path of the events, or the paths of several tables by their names.
-        labels: The table of labels.
-        names: The columns to predict.
-        base: The folder of a model that gets further heads.
-        out: The folder to write.
-        options: The options of `fit`: those of `ev.read`, `label_time`, `time_budget` and `seed`.
-        heads: How the labels are learned.
-        dry_run: Whether to show only what would be trained.
+    `base` is the folder of a model that gets further heads, and `options` are all options of the command `fit`.
     """
+    from eventvec.answers.printing import table
     from eventvec.models.model_files import check_folder
     from eventvec.predicting.predictor_answer import explained
     from eventvec.training.label_models import learn_labels, plan_labels
@@ -84,48 +78,27 @@ def fit_labels(
     if dry_run:
         with bar("planning"):
             learned, learners, facts = plan_labels(asked)
-        _show_plan(learned, learners, facts, json_)
+        facts = {"learners": learners, **facts, "notes": list(learned.notes)}
+        text = (
+            f"{facts['rows']:,} rows; about {facts['seconds']:,.0f} s and {facts['memory_gb']:g} GB on this machine, "
+            "from trials on a part of the rows."
+        )
+        terminal.plan(learned.rows.data, facts, text, json_, table(learners))
         return
     with bar("training") as tick:
         trained = learn_labels(asked, tick)
-    formats = those_of(reading, TableFormat)
-    trained = models.Model.save(_with_formats(trained, formats), out)  # type: ignore[arg-type]
+    if formats := those_of(reading, TableFormat):  # in which predictions read tables too
+        trained = replace(trained, info={**trained.info, "reading": formats})
+    trained = models.Model.save(trained, out)  # type: ignore[arg-type]
     answers = {name: explained(trained.heads[name]) for name in names}
     terminal.notes(dict.fromkeys(note for answer in answers.values() for note in answer.notes))
     of_labels = [name for head in trained.heads.values() for name in head.blocks]
-    told = {"run": str(out), "blocks": list(dict.fromkeys([*trained.blocks, *of_labels]))}
+    written = {"run": str(out), "blocks": list(dict.fromkeys([*trained.blocks, *of_labels]))}
     if len(answers) == 1:
         (answer,) = answers.values()
-        terminal.answer({**answer.to_dict(), **told}, answer.render(), json_)
+        terminal.answer({**answer.to_dict(), **written}, answer.render(), json_)
     elif json_:
-        typer.echo(json.dumps({"labels": {name: each.to_dict() for name, each in answers.items()}, **told}))
+        typer.echo(json.dumps({"labels": {name: each.to_dict() for name, each in answers.items()}, **written}))
     else:
         for answer in answers.values():
             terminal.out.print(answer.render())
-
-
-def _with_formats(model: Any, formats: Mapping[str, Any]) -> Any:
-    """Return a model that remembers how the tables of events are written, for its predictions."""
-    from dataclasses import replace
-
-    return replace(model, info={**model.info, "reading": dict(formats)}) if formats else model
-
-
-def _show_plan(learned: Any, learners: list[dict[str, Any]], facts: Mapping[str, Any], json_: bool) -> None:
-    """Print what would be trained: rows, columns with their kinds, sets of features, seconds and memory."""
-    from eventvec.answers.printing import table
-
-    columns = tables.describe(learned.rows.data)
-    if json_:
-        told = {"columns": columns, "learners": learners, **facts, "notes": list(learned.notes)}
-        typer.echo(json.dumps(told, default=str))
-        return
-    texts = [
-        {name: f"{cell:.4g}" if isinstance(cell, float) else cell for name, cell in row.items()} for row in columns
-    ]
-    terminal.out.print(repr(learned.rows.data), table(texts), table(learners), sep="\n")
-    terminal.say(
-        f"{facts['rows']:,} rows; about {facts['seconds']:,.0f} s and {facts['memory_gb']:g} GB on this machine, from "
-        "trials on a part of the rows."
-    )
-    terminal.notes(learned.notes)

@@ -20,13 +20,9 @@ def recording(
     out: Path | None,
     settings: Mapping[str, Any],
 ) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """Yield a function of the records of `fit` that gives them to everything that shows or writes them.
+    """Yield a function of the records of `fit` that gives them to the progress bar and to the folders that are named.
 
-    Args:
-        tick: The function that moves a progress bar, see `progress_bars.bar`.
-        mlflow: The folder of MLflow's file store, if there is one.
-        out: The model folder, in which the others may not lie; MLflow's run gets its name.
-        settings: The tables of the configuration, which become MLflow's parameters.
+    No folder may lie in the model folder `out`. MLflow's run has its name, and the `settings` as parameters.
     """
     for option, folder in (("--tensorboard", tensorboard), ("--mlflow", mlflow)):
         if folder is not None and out is not None and out.resolve() in (folder.resolve(), *folder.resolve().parents):

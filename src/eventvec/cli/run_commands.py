@@ -1,4 +1,4 @@
-"""Further commands on a run or its vectors: `card`, `export`, `influence` and `search`."""
+"""Further commands on a run or its vectors: `card`, `export`, `influence`, `search` and `serve`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ from eventvec.cli.parameters import (
     EventsArgument,
     Full,
     Json,
-    event_tables,
+    events_option,
     given,
-    not_empty,
     table_output,
     takes,
+    text_argument,
+    text_option,
 )
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.files import write_text
-from eventvec.options import those_of
+from eventvec.options import gather, those_of
+from eventvec.serving.serve_options import ServeOptions
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.training.progress_bars import bar
 
@@ -38,9 +40,7 @@ def card(
     evaluations: Annotated[
         list[Path] | None, typer.Argument(metavar="[EVALUATION.json]…", help="What `evaluate --json` printed.")
     ] = None,
-    events: Annotated[
-        str | None, typer.Option(callback=event_tables, help=f"To say what most histories are like. {FILES}")
-    ] = None,
+    events: Annotated[str | None, events_option(help=f"To say what most histories are like. {FILES}")] = None,
     output: Annotated[Path | None, typer.Option("--out", "-o", help="Markdown file to write.")] = None,
     save: Annotated[bool, typer.Option("--save", help="Replace the card in the model folder, README.md.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
@@ -100,13 +100,9 @@ def export(
 def influence(
     run: RunFolder,
     events: EventsArgument,
-    labels: Annotated[
-        str | None, typer.Argument(metavar="LABELS", callback=not_empty, help="Table with the key and the label.")
-    ] = None,
-    label: Annotated[str | None, typer.Option(callback=not_empty, help="Column to predict.")] = None,
-    entity: Annotated[
-        str | None, typer.Option(metavar="KEY", callback=not_empty, help="Measure this entity alone.")
-    ] = None,
+    labels: Annotated[str | None, text_argument(metavar="LABELS", help="Table with the key and the label.")] = None,
+    label: Annotated[str | None, text_option(help="Column to predict.")] = None,
+    entity: Annotated[str | None, text_option(metavar="KEY", help="Measure this entity alone.")] = None,
     device: Device = "auto",
     full: Full = False,
     json_: Json = False,
@@ -134,12 +130,9 @@ def search(
     index: Annotated[
         Path, typer.Argument(metavar="INDEX", help="Embeddings that `embed` wrote, or an index, of `describe` too.")
     ],
-    key: Annotated[
-        str | None, typer.Option(metavar="KEY", callback=not_empty, help="Key of an entity, whose like are found.")
-    ] = None,
+    key: Annotated[str | None, text_option(metavar="KEY", help="Key of an entity, whose like are found.")] = None,
     history: Annotated[
-        str | None,
-        typer.Option(callback=event_tables, help="Events of one entity, whose like are found; needs --model."),
+        str | None, events_option(help="Events of one entity, whose like are found; needs --model.")
     ] = None,
     text: Annotated[
         str | None, typer.Option(help="What is to be found, in words; needs --events, or an index of sentences.")
@@ -147,12 +140,8 @@ def search(
     model: Annotated[
         Path | None, typer.Option(help="Model that made the vectors; with --text, one trained on texts.")
     ] = None,
-    among: Annotated[
-        str | None, typer.Option(callback=not_empty, help="Table with the keys of the entities to search.")
-    ] = None,
-    events: Annotated[
-        str | None, typer.Option(callback=event_tables, help=f"To show each hit's history. {FILES}")
-    ] = None,
+    among: Annotated[str | None, text_option(help="Table with the keys of the entities to search.")] = None,
+    events: Annotated[str | None, events_option(help=f"To show each hit's history. {FILES}")] = None,
     count: Annotated[
         int | None,
         typer.Option(help="How many hits to return, at least 1; fewer if no more entities are searched. Default: 10."),
@@ -195,17 +184,9 @@ def search(
         )
         return
     trained = None if model is None else models.load(model)
+    asked = given(key=key, history=history, text=text, model=trained, among=among, events=events, count=count)
     with bar("searching"):
-        hits = searching.search(
-            searched,
-            key=key,
-            history=history,
-            text=text,
-            model=trained,
-            among=among,
-            events=events,
-            **given(count=count),
-        )
+        hits = searching.search(searched, **asked)
     if save is not None:  # last, so a search that fails leaves nothing
         searched.save(save, overwrite=overwrite)
     if output is not None:
@@ -231,3 +212,26 @@ def _index(path: Path, approximate: bool) -> searching.Index | searching.Sentenc
     if approximate and not (isinstance(read, searching.Index) and read.inverted is not None):
         raise ConfigError(f"{path} is an exact index; --approximate makes one of embeddings: give their Parquet file")
     return read
+
+
+@command
+@takes(ServeOptions)
+def serve(
+    run: RunFolder,
+    state: Annotated[Path, typer.Option(help="State store of the run; created if it does not exist.")],
+    device: Device = "auto",
+    **options: Any,
+) -> None:
+    """Serve fresh vectors over HTTP: an event in, a vector out, from stored states. SIGTERM or Ctrl-C ends it.
+
+    Example: `eventvec serve run --state state.db`, then `curl localhost:8000/vectors/KEY`; `/docs` has the other routes
+
+    For other machines: `--host 0.0.0.0`, with a token in the variable EVENTVEC_TOKEN
+    """
+    from eventvec.serving.limits import read_token
+    from eventvec.serving.server import serve as serve_run
+
+    read_token(gather(options, ServeOptions).host)
+    tables.check_place(state)
+    trained = on_device(run, device)
+    serve_run(trained, state, ready=lambda address: terminal.say(f"run {trained.id} at {address}"), **options)

@@ -9,9 +9,9 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-import tomli_w
 import typer
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -59,9 +59,8 @@ def _warnings_as_sentences() -> Iterator[None]:
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if issubclass(category, EventvecWarning):
-            sys.stderr.write(
-                f"warning: {printable(str(message))}\n"
-            )  # a progress bar moves out of the way of what is written there
+            # A progress bar moves out of the way of what is written there.
+            sys.stderr.write(f"warning: {printable(str(message))}\n")
         else:
             others(message, category, *place, **more)
 
@@ -111,8 +110,13 @@ def answer(values: Mapping[str, Any], shown: RenderableType, json_: bool) -> Non
         out.print(shown)
 
 
-def decide(result: Answer, json_: bool, full: bool) -> None:
-    """Print a decision, or with `full` everything that was computed for it; as JSON it is always everything."""
+def decide(result: Answer, json_: bool, full: bool, page: Path | None = None, overwrite: bool = False) -> None:
+    """Print a decision, or with `full` everything that was computed for it; as JSON it is always everything.
+
+    If a file is named for the page of the answer, it is written first.
+    """
+    if page is not None:
+        result.write(page, overwrite=overwrite)
     answer(result.to_dict(), result.full if full else result.render(), json_)
     if not (full or json_ or result.lists):
         out.print("--full prints all tables and notes.", style="dim", highlight=False)
@@ -129,15 +133,18 @@ def show(values: Mapping[str, Any], json_: bool) -> None:
     answer(values, drawn, json_)
 
 
-def describe(data: Dataset, settings: Mapping[str, Any], remarks: Iterable[str], json_: bool) -> None:
-    """Print the columns of a data set, the settings of a training run, and the notes about both."""
+def plan(data: Dataset, facts: Mapping[str, Any], text: str, json_: bool, *further: RenderableType) -> None:
+    """Print the columns of a data set, further tables, and what would be trained, in words.
+
+    As JSON, print the columns and the facts, whose `notes` are printed either way.
+    """
     from eventvec.answers.printing import table
 
-    rows, remarks = tables.describe(data), (*data.notes, *remarks)
+    rows = tables.describe(data)
     if json_:
-        typer.echo(json.dumps({"columns": rows, "notes": remarks, "config": settings}, default=str))
+        typer.echo(json.dumps({"columns": rows, **facts}, default=str))
         return
     texts = [{name: f"{cell:.4g}" if isinstance(cell, float) else cell for name, cell in row.items()} for row in rows]
-    out.print(repr(data), table(texts), sep="\n")
-    say(tomli_w.dumps(settings))
-    notes(remarks)
+    out.print(repr(data), table(texts), *further, sep="\n")
+    say(text)
+    notes(facts["notes"])

@@ -6,8 +6,7 @@
     compare_options  its options
     plans         what `compare` shares with `tune`: labels, a folder with a plan, a budget, progress
     arms          what is compared: methods and encoders by name, tables of a configuration, or runs that exist
-    winner        one winner, or those that are level, with intervals that allow for the choice
-    compared      the answer: which arm to use, a row for each, and score against cost
+    compared      the answer: one winner or those that are level, a row for each arm, and score against cost
 """
 
 from typing import TYPE_CHECKING
@@ -17,9 +16,4 @@ from eventvec.first_use import import_at_first_use
 if TYPE_CHECKING:
     from eventvec.comparing.side_by_side import compare as compare
 
-import_at_first_use(
-    __name__,
-    {
-        "eventvec.comparing.side_by_side": "compare",
-    },
-)
+import_at_first_use(__name__, {"eventvec.comparing.side_by_side": "compare"})

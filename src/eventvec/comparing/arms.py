@@ -8,11 +8,12 @@ from typing import Any
 
 from eventvec.config import Table
 from eventvec.encoders import ENCODERS
-from eventvec.errors import ConfigError, nearest, shown
+from eventvec.errors import ConfigError, shown
 from eventvec.evaluation.part_sets import is_part
 from eventvec.evaluation.result import MADE
 from eventvec.methods import METHODS
 from eventvec.models import Model, check_model, load
+from eventvec.options import one_of
 from eventvec.parts import load_installed
 
 TRIED = ("coles", "cpc", "next_event", "ocp", "rtd")
@@ -35,19 +36,16 @@ def plan(methods: Sequence[str] | Mapping[str, Mapping[str, Any]] | None, encode
         if isinstance(names, Mapping):
             continue
         for name in names:
-            if name not in known:
-                raise ConfigError(f"{what[:-1]} {name!r} is not known; {nearest(str(name), known)}")
+            one_of(what[:-1], name, known)
         if len(set(names)) < len(names):
             raise ConfigError(f"{what} must be named once each, got {shown(', '.join(names))}")
-    if isinstance(methods, Mapping):
-        chosen = {name: dict(tables) for name, tables in methods.items()}
-    else:
-        chosen = {name: {"method": {"name": name}} for name in methods}
+    if not isinstance(methods, Mapping):
+        methods = {name: {"method": {"name": name}} for name in methods}
     arms: dict[str, Table] = {}
-    for name, tables in chosen.items():
+    for name, tables in methods.items():
         for encoder in [None] if "encoder" in tables else encoders:
             label = name if encoder is None or len(encoders) == 1 else f"{name} + {encoder}"
-            arms[label] = tables if encoder is None else {**tables, "encoder": {"name": encoder}}
+            arms[label] = dict(tables) if encoder is None else {**tables, "encoder": {"name": encoder}}
     _check(arms, "methods or encoders")
     return arms
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eventvec.answers import Answer, Chart, charts
-from eventvec.comparing.winner import choose
+from eventvec.answers.charts import Axes
 from eventvec.evaluation.choice import best, worth
 from eventvec.evaluation.result import NAMES, Evaluation, Result
 from eventvec.evaluation.suspicion import suspicion
 from eventvec.learners.metrics import METRIC_NAMES
-from eventvec.statistics import Estimate
+from eventvec.statistics import Estimate, Scores
+from eventvec.statistics.corrections import together
 from eventvec.statistics.intervals import RELEVANT, labels_needed
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Row = Mapping[str, Any]
 COSTS = ("training", "embedding", "weights", "dim", "epochs")
@@ -36,13 +34,8 @@ def answer(
 ) -> Answer:
     """Return which arm to use, from the scores of all arms and of simple features in the same folds.
 
-    Args:
-        evaluation: The scores.
-        costs: What each arm costs, by its name.
-        failed: The reason why an arm could not be trained, by its name.
-        budget: The budget of each arm, in words; None for runs that existed.
-        notes: Sentences about what was left out or counted.
-        doubts: What is not fair in the comparison.
+    `costs` and the reasons of arms that `failed` to train are by the name of the arm. `budget` is that of each arm in
+    words, None for runs that existed; `doubts` say what is not fair in the comparison.
     """
     cells = evaluation.deciding
     arms = {name: cells[name] for name in costs}
@@ -66,6 +59,22 @@ def answer(
     trained = "Each arm was trained without labels under one budget. " if budget else ""
     lead = f"{trained}The same model scored all vectors in the same folds."
     return Answer(tuple(lines), tables, tuple(notes), figures, facts, title=title, lead=lead, basis=evaluation)
+
+
+def choose(scores: Mapping[str, Scores]) -> tuple[list[str], dict[str, Estimate]]:
+    """Return the arms that are not behind the best one, it first, and by how much the best is ahead of each other arm.
+
+    An arm wins if it is ahead of every other arm by more than the interval of their paired difference, widened for all
+    pairs of arms. It was chosen because its score is the highest, which biases this score upward (winner's curse), and
+    the pairs that were not chosen count too. Among arms of equal worth, a winner is declared in at most 5 % of draws.
+
+    Args:
+        scores: The scores of the arms in the same folds.
+    """
+    factor = together(len(scores) * (len(scores) - 1) // 2)
+    best, *others = sorted(scores, key=lambda name: -scores[name].mean)
+    leads = {name: (scores[best] - scores[name]).estimate.widened(factor) for name in others}
+    return [best, *(name for name in others if leads[name].place != "ahead")], leads
 
 
 def _use(

@@ -32,10 +32,7 @@ def budget(time_budget: float | None, epochs: int | None) -> tuple[dict[str, Any
 def check_plan_folder(folder: Path, resume: bool, what: str) -> None:
     """Refuse a folder that holds other files, or a plan that is not to be continued, before anything is computed.
 
-    Drafts that killed processes left are deleted.
-
-    Args:
-        what: What the folder is to hold, such as `comparison`.
+    `what` is what the folder is to hold, such as `comparison`. Drafts that killed processes left are deleted.
     """
     check_place(folder)
     if folder.exists() and not folder.is_dir():
@@ -52,11 +49,7 @@ def check_plan_folder(folder: Path, resume: bool, what: str) -> None:
 
 
 def begin(folder: Path, described: Mapping[str, Any], resume: bool, what: str) -> None:
-    """Write the plan into a new folder, or check that a folder has the same one.
-
-    Args:
-        what: What the folder holds, such as `comparison`.
-    """
+    """Write the plan into a new folder, or check that a folder has the same one."""
     check_plan_folder(folder, resume, what)
     path, text = folder / PLAN, json.dumps(described, indent=1, default=str)
     if path.is_file():

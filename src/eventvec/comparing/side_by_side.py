@@ -55,7 +55,7 @@ def compare(
     Each arm is trained without labels on the same entities, with the sizes that `fit` derives from the data and without
     parts beside the learned vector. Then all vectors are scored by the same models in the same folds, beside
     hand-crafted features and an encoder without training. One arm wins only if it is ahead of all others after allowing
-    for the choice, see `winner.choose`; otherwise the answer says why not, and names the cheapest of the arms that are
+    for the choice, see `compared.choose`; otherwise the answer says why not, and names the cheapest of those that are
     level.
 
     With `runs`, nothing is trained: the vectors of runs that exist are compared as they are, with all their parts.
@@ -181,11 +181,8 @@ def _unfair(vectors: Mapping[str, tables.Embeddings]) -> list[str]:
         for name, labels in learned.items()
         if labels
     ]
-    shares = [
-        [(each.get("fraction"), each.get("seed")) for each in z.metadata.get("holdouts") or ()]
-        for z in vectors.values()
-    ]
-    if any(each != shares[0] for each in shares):
+    holdouts = [z.metadata.get("holdouts") or () for z in vectors.values()]
+    if len({tuple((each.get("fraction"), each.get("seed")) for each in runs) for runs in holdouts}) > 1:
         lines.append("The runs held out different entities, so some encoders saw events that others did not.")
     return lines
 

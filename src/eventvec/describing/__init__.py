@@ -19,9 +19,4 @@ from eventvec.first_use import import_at_first_use
 if TYPE_CHECKING:
     from eventvec.describing.descriptions import describe as describe
 
-import_at_first_use(
-    __name__,
-    {
-        "eventvec.describing.descriptions": "describe",
-    },
-)
+import_at_first_use(__name__, {"eventvec.describing.descriptions": "describe"})

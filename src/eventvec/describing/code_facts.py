@@ -9,7 +9,7 @@ from __future__ import annotations
 import polars as pl
 
 from eventvec.describing.histories import UNKNOWN, Histories
-from eventvec.describing.wording import band, of_codes, said, share_word
+from eventvec.describing.wording import band, each_said, of_codes, said, share_word
 
 
 @of_codes
@@ -58,18 +58,14 @@ def variety(h: Histories, name: str) -> pl.DataFrame:
     counted = h.counts(name).filter(pl.col("n") > 1).group_by("row").agg(
         pl.col("n", "known", "unknown").first(), most=pl.col("k").max(), k=pl.len()
     )  # fmt: skip
-    n, k, all_known, word = pl.col("n"), pl.col("k"), pl.col("unknown") == 0, h.word(name)
-    a_lot = (k >= 4) & (3 * k >= n) & (2 * pl.col("most") <= n)
-    few = k.is_between(2, 5) & (10 * k <= pl.col("known"))
-    several = pl.format("The {} has {} different values.", pl.lit(word), band(k))
-    return pl.concat(
-        [
-            said(counted.filter(pl.col("most") == n), pl.lit(f"The {word} is always the same.")),
-            said(counted.filter(all_known & (k >= 2)), several),
-            said(counted.filter(a_lot), pl.lit(f"The {word} varies a lot.")),
-            said(counted.filter(all_known & few), pl.lit(f"The {word} has few different values.")),
-        ]
-    )
+    n, k, all_known, word = pl.col("n"), pl.col("k"), pl.col("unknown") == 0, pl.lit(h.word(name))
+    facts = {
+        "The {} is always the same.": pl.col("most") == n,
+        "The {} varies a lot.": (k >= 4) & (3 * k >= n) & (2 * pl.col("most") <= n),
+        "The {} has few different values.": all_known & k.is_between(2, 5) & (10 * k <= pl.col("known")),
+    }
+    several = said(counted.filter(all_known & (k >= 2)), pl.format("The {} has {} different values.", word, band(k)))
+    return pl.concat([each_said(counted, facts, word), several])
 
 
 @of_codes
@@ -89,14 +85,14 @@ def newcomers(h: Histories, name: str) -> pl.DataFrame:
         new=(pl.col("part") == 2).sum(), part=pl.col("part").max(),
     ).join(h.rows, on="row").filter(pl.col("span") > 0)  # fmt: skip
     counted = counted.join(h.events.filter(pl.col(f"event: {name}") == UNKNOWN), on="row", how="anti")
-    early, late, k, new, word = pl.col("early"), pl.col("late"), pl.col("k"), pl.col("new"), h.word(name)
+    early, late, k, new = pl.col("early"), pl.col("late"), pl.col("k"), pl.col("new")
     facts = {
-        f"The {word} becomes more varied over time.": (late >= 3) & (2 * late >= 3 * early) & (early > 0),
-        f"The {word} becomes less varied over time.": (early >= 3) & (2 * early >= 3 * late) & (late > 0),
-        f"New values of the {word} still appear towards the end.": (new >= 2) & (4 * new >= k),
-        f"All values of the {word} appear early on.": (k >= 3) & (pl.col("part") == 0),
+        "The {} becomes more varied over time.": (late >= 3) & (2 * late >= 3 * early) & (early > 0),
+        "The {} becomes less varied over time.": (early >= 3) & (2 * early >= 3 * late) & (late > 0),
+        "New values of the {} still appear towards the end.": (new >= 2) & (4 * new >= k),
+        "All values of the {} appear early on.": (k >= 3) & (pl.col("part") == 0),
     }
-    return pl.concat(said(counted.filter(fact), pl.lit(sentence)) for sentence, fact in facts.items())
+    return each_said(counted, facts, pl.lit(h.word(name)))
 
 
 @of_codes

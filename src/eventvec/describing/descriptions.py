@@ -55,8 +55,6 @@ def describe(
     """
     at_least("most", most, 1)
     histories = Histories.of(data, names)
-    if not histories.n:
-        raise DataError("there is nothing to describe, because no history has an event")
     every = sentences(histories, templates)
     ordered = (
         every.with_columns(share=pl.len().over("sentence") / histories.n)
@@ -79,7 +77,10 @@ def sentences(histories: Histories, templates: Sequence[Template] = TEMPLATES) -
 
     Raises:
         ConfigError: If a template returns another table.
+        DataError: If no history has an event.
     """
+    if not histories.n:
+        raise DataError("there is nothing to describe, because no history has an event")
     return pl.concat([_in_block(block, templates) for block in histories.blocks()])
 
 

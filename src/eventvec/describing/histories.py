@@ -9,7 +9,6 @@ from typing import TypeAlias
 
 import numpy as np
 import polars as pl
-import torch
 
 from eventvec.dataset import Dataset
 from eventvec.schema import Schema
@@ -210,21 +209,15 @@ class Histories:
 def _events(data: Dataset, words: Mapping[str, str] | None) -> pl.DataFrame:
     """Return one row per event, in order."""
     x, schema = data.sequences.to("cpu"), data.schema
-    lengths = x.lengths
-    rows = torch.arange(len(x)).repeat_interleave(lengths)
-    begins = (lengths.cumsum(0) - lengths)[rows]
-    time = x.values("time")
-    columns: dict[str, Array | pl.Series] = {
-        "row": rows.numpy(), "place": (torch.arange(len(rows)) - begins).numpy(), "time": time.numpy(),
-    }  # fmt: skip
+    numbers = {"row": x.rows(), "place": x.steps(), "time": x.values("time")}
+    columns: dict[str, Array | pl.Series] = {name: values.numpy() for name, values in numbers.items()}
     for codes in schema.categorical:
         if not codes.buckets:
             numbered = [f"number {place:,}" for place, _ in enumerate(codes.values, 1)]
             texts = numbered if words is None else [words.get(value, value) for value in codes.values]
             texts = [*WITHOUT_WORDS, *texts]
-            distinct = {text: place for place, text in enumerate(dict.fromkeys(texts))}  # words may join codes
-            places = np.array([distinct[text] for text in texts])[x.values(codes.name).long().numpy()]
-            columns[f"event: {codes.name}"] = pl.Series(list(distinct), dtype=pl.Enum(list(distinct))).gather(places)
+            known = pl.Series(texts, dtype=pl.Enum(list(dict.fromkeys(texts))))  # words may join codes
+            columns[f"event: {codes.name}"] = known.gather(x.values(codes.name).long().numpy())
     for numeric in schema.numeric:
         columns[f"event: {numeric.name}"] = pl.Series(x.values(numeric.name).double().numpy()).fill_nan(None)
     first, last = pl.col("time").first().over("row"), pl.col("time").last().over("row")

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import polars as pl
@@ -40,19 +39,10 @@ UNRELATED = (
 """Sentences that are about no history. A query that is no nearer than 95 % of them fits nothing clearly."""
 
 
-class Scorer(Protocol):
-    """How well sentences of queries fit the distinct sentences of an index."""
-
-    @property
-    def clear(self) -> float:
-        """The score above which a sentence fits clearly."""
-
-    def __call__(self, queries: Sequence[str]) -> Array:
-        """Return `(m, n)` float32, the score of each sentence for each query."""
-
-
 class BM25:
     """BM25 (Robertson and Zaragoza 2009), each sentence as a document; without a language model.
+
+    `clear` is the score above which a sentence fits clearly.
 
     Args:
         sentences: `n` sentences.
@@ -81,8 +71,7 @@ class BM25:
         if not self.weights.shape[1]:
             return np.zeros((len(queries), self.weights.shape[0]), np.float32)
         words = self.counting.transform(queries).sign()
-        scores: Array = (words @ self.weights.T).toarray().astype(np.float32)
-        return scores
+        return np.asarray((words @ self.weights.T).toarray(), np.float32)
 
 
 class Meanings:
@@ -112,8 +101,7 @@ class Meanings:
         cosines: Array = torch.cat([q.new_empty(len(q), 0), *(q @ block.float().T for block in blocks)], 1).numpy()
         words = self.words(queries)
         best = words.max(1, keepdims=True, initial=0)
-        scores: Array = cosines + WORDS * np.divide(words, best, out=words, where=best > 0)
-        return scores
+        return np.asarray(cosines + WORDS * np.divide(words, best, out=words, where=best > 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +127,7 @@ class Sentences:
     texts: list[str]
     starts: Array
     ids: Array
-    scorer: Scorer
+    scorer: BM25 | Meanings
 
     @staticmethod
     def of(table: pl.DataFrame, encoder: SentenceEncoder | None, known: Sentences | None = None) -> Sentences:
@@ -182,8 +170,7 @@ class Sentences:
         best: Array = np.empty((len(scores), 0), np.float32)
         if len(self):
             best = np.stack([np.maximum.reduceat(row[self.ids], self.starts) for row in scores])
-        mean: Array = best.mean(0)
-        return mean
+        return np.asarray(best.mean(0))
 
     def matched(self, scores: Array, rows: Array) -> list[list[str]]:
         """Return the sentences of each row that fit the sentences of a query best, without repetitions.
@@ -228,8 +215,7 @@ def unit_vectors(encoder: SentenceEncoder, sentences: Sequence[str]) -> Array:
     """Return `(n, dim)` float16, the vectors of sentences at length 1."""
     with torch.no_grad():
         z = torch.nn.functional.normalize(encoder.encode(sentences), dim=1)
-    vectors: Array = z.half().cpu().numpy()
-    return vectors
+    return z.half().cpu().numpy()
 
 
 def _vectors(encoder: SentenceEncoder, texts: Sequence[str], known: Sentences | None) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import polars as pl
 
 from eventvec.describing.histories import Histories
-from eventvec.describing.wording import of_numbers, said, share_word
+from eventvec.describing.wording import each_said, of_numbers, said, share_word
 
 
 @of_numbers
@@ -40,15 +40,11 @@ def levels(h: Histories, name: str) -> pl.DataFrame:
 def averages(h: Histories, name: str) -> pl.DataFrame:
     """Whether the mean of a number is above, or below, that of nine of ten histories."""
     means = h.compared(name).group_by("row", "code").agg(pl.col("value").mean(), pl.col("lowest", "highest").first())
-    beyond = {"higher": pl.col("value") > pl.col("highest"), "lower": pl.col("value") < pl.col("lowest")}
-    word = pl.lit(h.word(name))
-    return pl.concat(
-        said(
-            means.filter(fact),
-            pl.format(f"On average, the {{}}{{}} is {side} than in nine of ten histories.", word, _with_code(h)),
-        )
-        for side, fact in beyond.items()
-    )
+    facts = {
+        "On average, the {}{} is higher than in nine of ten histories.": pl.col("value") > pl.col("highest"),
+        "On average, the {}{} is lower than in nine of ten histories.": pl.col("value") < pl.col("lowest"),
+    }
+    return each_said(means, facts, pl.lit(h.word(name)), _with_code(h))
 
 
 @of_numbers
@@ -65,12 +61,11 @@ def trends(h: Histories, name: str) -> pl.DataFrame:
         step=value.filter("later").mean() - value.filter("earlier").mean(),
         spread=value.std(ddof=0),
     ).filter((pl.col("later") >= 3) & (pl.col("earlier") >= 3) & (pl.col("spread") > 0))  # fmt: skip
-    rises, falls = pl.col("step") >= 0.8 * pl.col("spread"), pl.col("step") <= -0.8 * pl.col("spread")
-    word = pl.lit(h.word(name))
-    return pl.concat(
-        said(halves.filter(fact), pl.format(f"The {{}}{{}} {side} over time.", word, _with_code(h)))
-        for side, fact in {"rises": rises, "falls": falls}.items()
-    )
+    facts = {
+        "The {}{} rises over time.": pl.col("step") >= 0.8 * pl.col("spread"),
+        "The {}{} falls over time.": pl.col("step") <= -0.8 * pl.col("spread"),
+    }
+    return each_said(halves, facts, pl.lit(h.word(name)), _with_code(h))
 
 
 def _with_code(h: Histories) -> pl.Expr:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import polars as pl
 
 from eventvec.describing.histories import FREQUENT, Histories
-from eventvec.describing.wording import PARTS, ahead, burst_size, of_codes, said, windows, word_at
+from eventvec.describing.wording import THIRDS, ahead, becomes, burst_size, each_said, in_third, of_codes, said, windows
 
 
 @of_codes
@@ -53,14 +53,11 @@ def repeats(h: Histories, name: str) -> pl.DataFrame:
         steps=pl.len().cast(pl.Int64) - 1,
         same=(pl.col("value") == pl.col("before")).sum(), new=(pl.col("value") != pl.col("before")).sum(),
     ).filter(pl.col("steps") >= 4)  # fmt: skip
-    words = {"new": "changes", "same": "stays the same"}
-    return pl.concat(
-        said(
-            steps.filter(4 * pl.col(step) >= 3 * pl.col("steps")),
-            pl.lit(f"The {h.word(name)} mostly {does} from one event to the next."),
-        )
-        for step, does in words.items()
-    )
+    facts = {
+        "The {} mostly changes from one event to the next.": 4 * pl.col("new") >= 3 * pl.col("steps"),
+        "The {} mostly stays the same from one event to the next.": 4 * pl.col("same") >= 3 * pl.col("steps"),
+    }
+    return each_said(steps, facts, pl.lit(h.word(name)))
 
 
 @of_codes
@@ -98,7 +95,7 @@ def placed(h: Histories, name: str) -> pl.DataFrame:
     parts = events.group_by("row", "value", "part", "k").len("inside").filter(3 * pl.col("inside") >= 2 * pl.col("k"))
     sixth = (6 * pl.col("since") // pl.col("span")).cast(pl.Int64).clip(upper_bound=5)
     sixths = events.group_by("row", "value").agg(sixths=sixth.n_unique()).filter(pl.col("sixths") == 6)
-    word, part = pl.lit(h.word(name)), word_at(pl.col("part"), PARTS)
+    word, part = pl.lit(h.word(name)), in_third(pl.col("part"))
     return pl.concat(
         [
             said(parts, pl.format("The {} {} comes mainly {}.", word, "value", part)),
@@ -126,7 +123,7 @@ def clusters(h: Histories, name: str) -> pl.DataFrame:
     events = events.with_columns(place=pl.int_range(pl.len()).over("row", "rank"), n="k")
     dense = windows(events, pl.max_horizontal(pl.lit(4, pl.Int64), (2 * pl.col("k") + 2) // 3), 10)
     dense = dense.filter(pl.col("part") == pl.col("until"))
-    part = word_at(pl.col("part"), PARTS)
+    part = in_third(pl.col("part"))
     return said(dense, pl.format("The {} {} comes in a tight cluster {}.", pl.lit(h.word(name)), "value", part))
 
 
@@ -155,29 +152,16 @@ def changes(h: Histories, name: str) -> pl.DataFrame:
     half and twice as many in the second, and the last third has more than the first one and no fewer than the middle
     one. It becomes less frequent the other way round.
     """
-    thirds = [(pl.col("part") == part).sum().cast(pl.Int64).alias(f"{part}") for part in range(3)]
-    halves = h.values(name).group_by("row", "value").agg(*thirds, late=pl.col("late").sum(), k=pl.len())
-    halves = halves.join(h.rows, on="row")
-    early, late, often, most = pl.col("k") - pl.col("late"), pl.col("late"), pl.col("k") >= 4, pl.max_horizontal(*"012")
+    halves = h.values(name).group_by("row", "value").agg(*THIRDS, late=pl.col("late").sum(), k=pl.len())
+    halves = halves.join(h.rows, on="row").filter(pl.col("span") > 0)
+    k, late, frequency = pl.col("k"), pl.col("late"), becomes(pl.col("k"))
     facts = {
-        "does not appear in the second half": (late == 0) & (pl.col("k") >= 3),
-        "appears only in the second half": (early == 0) & (pl.col("k") >= 3),
-        "becomes more frequent": often
-        & (early > 0)
-        & (late >= 2 * early)
-        & (pl.col("2") == most)
-        & (pl.col("0") < most),
-        "becomes less frequent": often
-        & (late > 0)
-        & (early >= 2 * late)
-        & (pl.col("0") == most)
-        & (pl.col("2") < most),
+        "The {} {} does not appear in the second half.": (late == 0) & (k >= 3),
+        "The {} {} appears only in the second half.": (late == k) & (k >= 3),
+        "The {} {} becomes more frequent.": (k >= 4) & (late < k) & frequency["more"],
+        "The {} {} becomes less frequent.": (k >= 4) & (late > 0) & frequency["less"],
     }
-    halves = halves.filter(pl.col("span") > 0)
-    return pl.concat(
-        said(halves.filter(fact), pl.format(f"The {{}} {{}} {words}.", pl.lit(h.word(name)), pl.col("value")))
-        for words, fact in facts.items()
-    )
+    return each_said(halves, facts, pl.lit(h.word(name)), pl.col("value"))
 
 
 @of_codes

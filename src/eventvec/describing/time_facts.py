@@ -8,7 +8,20 @@ from __future__ import annotations
 import polars as pl
 
 from eventvec.describing.histories import Histories
-from eventvec.describing.wording import PARTS, band, burst_size, mostly, nothing, said, share_word, windows, word_at
+from eventvec.describing.wording import (
+    PARTS,
+    THIRDS,
+    band,
+    becomes,
+    burst_size,
+    each_said,
+    in_third,
+    mostly,
+    nothing,
+    said,
+    share_word,
+    windows,
+)
 from eventvec.tables.times import UNITS
 
 DAY = 86_400_000_000
@@ -60,7 +73,7 @@ def silence(h: Histories) -> pl.DataFrame:
     )  # fmt: skip
     middle = 3 * (2 * pl.col("since") - pl.col("gap"))
     part = (middle >= 2 * pl.col("span")).cast(pl.Int8) + (middle >= 4 * pl.col("span")).cast(pl.Int8)
-    return said(long, pl.format("There is a long silence {}.", word_at(part, PARTS)))
+    return said(long, pl.format("There is a long silence {}.", in_third(part)))
 
 
 def pace(h: Histories) -> pl.DataFrame:
@@ -97,14 +110,14 @@ def intervals(h: Histories) -> pl.DataFrame:
         "The intervals between events become shorter.": (k >= 6) & (early >= 2 * late) & ~calmer,
         "There is no long silence.": 10 * longest <= pl.col("span"),
     }
-    return pl.concat(said(gaps.filter(fact), pl.lit(sentence)) for sentence, fact in facts.items())
+    return each_said(gaps, facts)
 
 
 def burst(h: Histories) -> pl.DataFrame:
     """Whether a quarter of the events, and at least four, fall into a twentieth of the time, within one third of it."""
     dense = windows(h.events.join(h.rows, on="row", maintain_order="left"), burst_size(), 20)
     dense = dense.filter(pl.col("part") == pl.col("until"))
-    return said(dense, pl.format("Many events come in a burst {}.", word_at(pl.col("part"), PARTS)))
+    return said(dense, pl.format("Many events come in a burst {}.", in_third(pl.col("part"))))
 
 
 def parts(h: Histories) -> pl.DataFrame:
@@ -113,27 +126,17 @@ def parts(h: Histories) -> pl.DataFrame:
     They are spread evenly over the whole time if each third has at least three tenths of at least six, neither half has
     twice as many as the other, no interval is a quarter of the time, and there is no burst.
     """
-    numbers = [(pl.col("part") == part).sum().cast(pl.Int64).alias(f"{part}") for part in range(3)]
-    counted = h.events.group_by("row").agg(*numbers, longest=pl.col("gap").max())
+    counted = h.events.group_by("row").agg(*THIRDS, longest=pl.col("gap").max())
     counted = counted.join(h.rows.filter(pl.col("span") > 0), on="row")
     n, least = pl.col("n"), pl.min_horizontal("0", "1", "2")
     evenly = counted.filter((n >= 6) & (10 * least >= 3 * n) & (4 * pl.col("longest") < pl.col("span")))
-    return pl.concat(
-        [
-            *(
-                said(
-                    counted.filter((n >= 4) & (2 * pl.col(f"{part}") > n)),
-                    pl.format(f"{{}} events are {words}.", share_word(pl.col(f"{part}"), n)),
-                )
-                for part, words in enumerate(PARTS)
-            ),
-            *(
-                said(counted.filter((n >= 10) & (10 * pl.col(f"{part}") <= n)), pl.lit(f"Few events are {words}."))
-                for part, words in enumerate(PARTS)
-            ),
-            said(_even(h, evenly), pl.lit("The events are spread evenly over the whole time.")),
-        ]
-    )
+    tables = [said(_even(h, evenly), pl.lit("The events are spread evenly over the whole time."))]
+    for part, words in enumerate(PARTS):
+        inside = pl.col(f"{part}")
+        many, few = counted.filter((n >= 4) & (2 * inside > n)), counted.filter((n >= 10) & (10 * inside <= n))
+        tables.append(said(many, pl.format(f"{{}} events are {words}.", share_word(inside, n))))
+        tables.append(said(few, pl.lit(f"Few events are {words}.")))
+    return pl.concat(tables)
 
 
 def _even(h: Histories, some: pl.DataFrame) -> pl.DataFrame:
@@ -161,18 +164,10 @@ def frequency(h: Histories) -> pl.DataFrame:
 
     Of the first and the last third, the one in the half with more events has more, and no fewer than the middle one.
     """
-    thirds = [(pl.col("part") == part).sum().alias(f"{part}") for part in range(3)]
-    halves = h.events.group_by("row").agg(*thirds, late=pl.col("late").sum(), n=pl.len()).join(h.rows, on="row")
+    halves = h.events.group_by("row").agg(*THIRDS, late=pl.col("late").sum()).join(h.rows, on="row")
     halves = halves.filter((pl.col("n") >= 4) & (pl.col("span") > 0))
-    early, most = pl.col("n") - pl.col("late"), pl.max_horizontal(*"012")
-    more = (pl.col("late") >= 2 * early) & (pl.col("2") == most) & (pl.col("0") < most)
-    less = (early >= 2 * pl.col("late")) & (pl.col("0") == most) & (pl.col("2") < most)
-    return pl.concat(
-        [
-            said(halves.filter(more), pl.lit("Events become more frequent over time.")),
-            said(halves.filter(less), pl.lit("Events become less frequent over time.")),
-        ]
-    )
+    facts = becomes(pl.col("n"))
+    return each_said(halves, {f"Events become {side} frequent over time.": fact for side, fact in facts.items()})
 
 
 def hours(h: Histories) -> pl.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
@@ -13,6 +13,8 @@ COUNTS = (1, 2, 3, 6, 11, 21, 51, 101, 201, 501, 1_001)
 """The first number of each band of counts."""
 PARTS = ("early on", "midway", "towards the end")
 """The thirds of a history's time."""
+THIRDS = [(pl.col("part") == part).sum().cast(pl.Int64).alias(f"{part}") for part in range(3)]
+"""The number of events in each third, as `0`, `1` and `2`."""
 
 
 def of_codes(template: Callable[[Histories, str], pl.DataFrame]) -> Callable[[Histories], pl.DataFrame]:
@@ -48,6 +50,21 @@ def said(rows: pl.DataFrame, sentence: pl.Expr) -> pl.DataFrame:
     return rows.select(pl.col("row").cast(pl.Int64), sentence.cast(pl.String).alias("sentence")).drop_nulls().unique()
 
 
+def each_said(rows: pl.DataFrame, facts: Mapping[str, pl.Expr], *words: pl.Expr) -> pl.DataFrame:
+    """Return each sentence for the rows of which its fact holds; `words` take the places `{}` in all sentences."""
+    return pl.concat(said(rows.filter(fact), pl.format(sentence, *words)) for sentence, fact in facts.items())
+
+
+def becomes(n: pl.Expr) -> dict[str, pl.Expr]:
+    """Return when `n` events, `late` of them in the second half and some in each of `THIRDS`, become more or fewer."""
+    late, most = pl.col("late"), pl.max_horizontal(*"012")
+    early = n - late
+    return {
+        "more": (late >= 2 * early) & (pl.col("2") == most) & (pl.col("0") < most),
+        "less": (early >= 2 * late) & (pl.col("0") == most) & (pl.col("2") < most),
+    }
+
+
 def nothing() -> pl.DataFrame:
     """Return a table without sentences."""
     return pl.DataFrame(schema={"row": pl.Int64, "sentence": pl.String})
@@ -79,6 +96,11 @@ def band(number: pl.Expr) -> pl.Expr:
 def word_at(place: pl.Expr, words: Sequence[str]) -> pl.Expr:
     """Return the word at a place."""
     return place.cast(pl.Int64).replace_strict(dict(enumerate(words)), return_dtype=pl.String)
+
+
+def in_third(part: pl.Expr) -> pl.Expr:
+    """Return the words for a third of a history's time."""
+    return word_at(part, PARTS)
 
 
 def ahead(column: str, steps: pl.Expr) -> pl.Expr:

@@ -24,9 +24,5 @@ if TYPE_CHECKING:
     from eventvec.reporting.run_report import report as report
 
 import_at_first_use(
-    __name__,
-    {
-        "eventvec.reporting.maps": "map2d",
-        "eventvec.reporting.run_report": "JOINED need_packages report",
-    },
+    __name__, {"eventvec.reporting.maps": "map2d", "eventvec.reporting.run_report": "JOINED need_packages report"}
 )

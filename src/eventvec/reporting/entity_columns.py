@@ -29,24 +29,20 @@ def entity_columns(
     z: Embeddings, data: Dataset | None, labels: Tabular | None, options: LabelOptions
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """Return a frame of `n` rows with what is known of each entity, labels first, and notes about what does not fit."""
-    frames, notes = [], tuple[str, ...]()
-    if labels is not None:
-        joined, notes = label_columns(z, labels, options)
-        frames.append(joined)
+    of_labels, notes = (pl.DataFrame(), ()) if labels is None else label_columns(z, labels, options)
     missing = np.isnan(z.last_time) if z.last_time.dtype.kind == "f" else z.last_time == NO_TIME
-    own = {} if data is None else _static(data)
-    own["number of events"] = pl.Series(z.events)
-    own["last event"] = pl.Series(to_arrow(z.schema, z.last_time, missing))
+    columns = {} if data is None else _static(data)
+    columns["number of events"] = pl.Series(z.events)
+    columns["last event"] = pl.Series(to_arrow(z.schema, z.last_time, missing))
     if z.moments is not None:
-        own["cut at"] = pl.Series(to_arrow(z.schema, z.moments, np.zeros(len(z), bool)))
+        columns["cut at"] = pl.Series(to_arrow(z.schema, z.moments, np.zeros(len(z), bool)))
     with suppress(ConfigError):  # unless the run held entities out
-        own["held out"] = pl.Series(z.held_out)
+        columns["held out"] = pl.Series(z.held_out)
     if data is not None:
         fields = [field for field in data.schema.categorical if field.values][:MODES]
-        own |= {f"{field.name}, most frequent": most_frequent(data.sequences, field) for field in fields}
-    taken = {name for frame in frames for name in frame.columns}
-    frames.append(pl.DataFrame({name: values for name, values in own.items() if name not in taken}))
-    return pl.concat(frames, how="horizontal"), notes
+        columns |= {f"{field.name}, most frequent": most_frequent(data.sequences, field) for field in fields}
+    others = pl.DataFrame({name: values for name, values in columns.items() if name not in of_labels.columns})
+    return pl.concat([of_labels, others], how="horizontal"), notes
 
 
 def label_columns(z: Embeddings, labels: Tabular, options: LabelOptions) -> tuple[pl.DataFrame, tuple[str, ...]]:

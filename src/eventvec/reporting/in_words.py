@@ -27,55 +27,42 @@ class InWords:
     Args:
         texts: The distinct sentences, the most telling ones first: those that are true of the fewest of these
             histories.
-        rows: `(m,)` the histories that were described.
-        starts: `(m + 1,)` the places in `ids` at which the sentences of each history begin, and the number of all.
-        ids: The places in `texts` of the sentences of one history after another, the most telling ones first.
+        ids: The positions in `texts` of the sentences of each history that was described, by its row, the most telling
+            ones first.
     """
 
     texts: list[str]
-    rows: Array
-    starts: Array
-    ids: Array
+    ids: dict[int, Array]
 
     @staticmethod
     def of(data: Dataset, order: Array, least: int) -> InWords:
-        """Describe histories, compared with one another.
+        """Describe histories, compared with one another, the rows first in `order` before others.
 
-        Args:
-            data: The histories.
-            order: The rows of histories, those to describe first in front.
-            least: The number of the first rows that are described however many events they have.
+        The first `least` rows are described however many events they have.
         """
         lengths = data.sequences.lengths.cpu().numpy()[order]
         within = int((lengths.cumsum() <= EVENTS).sum())
         rows = order[: max(least, min(within, DESCRIBED))]
         table = sentences(Histories.of(data[rows], AS_WRITTEN))
         telling = table.group_by("sentence").agg(pl.len(), pl.col("place").min()).sort("len", "place", "sentence")
-        places = telling.select("sentence").with_row_index("id")
-        ordered = table.join(places, on="sentence").sort("row", "id")
+        numbered = telling.select("sentence").with_row_index("id")
+        ordered = table.join(numbered, on="sentence").sort("row", "id")
         counts = np.bincount(ordered["row"].to_numpy(), minlength=len(rows))
-        starts = np.r_[0, counts.cumsum()]
-        return InWords(places["sentence"].to_list(), rows, starts, ordered["id"].to_numpy())
+        ids = np.split(ordered["id"].to_numpy(), counts.cumsum()[:-1])
+        return InWords(numbered["sentence"].to_list(), dict(zip(rows.tolist(), ids, strict=True)))
 
-    def about(self, row: int, like: int | None = None) -> str:
-        """Return the most telling sentences about a history, or of those that are true of another one too."""
-        ids = self._ids(row)
-        if like is not None:
-            ids = ids[np.isin(ids, self._ids(like))]
-        both = "" if like is None or not len(ids) else "Both: "
+    def about(self, row: int, like: int) -> str:
+        """Return the most telling sentences about a history; if `like` is another one, of those true of both."""
+        ids = self.ids[row][np.isin(self.ids[row], self.ids[like])]
+        both = "Both: " if row != like and len(ids) else ""
         return both + " ".join(self.texts[place] for place in ids[:SHOWN].tolist())
-
-    def _ids(self, row: int) -> Array:
-        (place,) = np.flatnonzero(self.rows == row)
-        ids: Array = self.ids[self.starts[place] : self.starts[place + 1]]
-        return ids
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the script of the page shows sentences from."""
         return {
             "texts": self.texts,
-            "rows": packed(self.rows.astype(np.uint32)),
-            "lengths": packed(np.diff(self.starts).astype(np.uint16)),
-            "ids": packed(self.ids.astype(np.uint32)),
+            "rows": packed(np.array([*self.ids], np.uint32)),
+            "lengths": packed(np.array([*map(len, self.ids.values())], np.uint16)),
+            "ids": packed(np.concatenate([*self.ids.values()]).astype(np.uint32)),
             "shown": SHOWN,
         }

@@ -14,7 +14,7 @@ from eventvec.dataset import Dataset
 from eventvec.reporting.entity_columns import most_frequent
 from eventvec.reporting.in_words import InWords
 from eventvec.reporting.maps import packed
-from eventvec.reporting.timelines import Histories, histories
+from eventvec.reporting.timelines import timelines
 from eventvec.searching.vector_index import learned_part, left_out, nearest_rows, unit_length
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings
@@ -41,55 +41,51 @@ class Neighbours:
     """The nearest neighbours of entities by the cosine similarity of the learned part of their vectors.
 
     `queries` is `(q,)` rows, the examples first, `nearest` `(q, k)` their neighbours, nearest first, and `similarity`
-    `(q, k)`; `entities` were searched. Examples have a `usual` number of events, between the quartiles, so a
-    person can judge them. Histories, and sentences about them, are there if the events are at hand.
+    `(q, k)`. `rule` says how the examples and the other entities were chosen. `histories`, as the page draws them, and
+    sentences about them are there if the events are at hand.
     """
 
     queries: Array
     nearest: Array
     similarity: Array
     examples: int
-    entities: int
-    usual: tuple[int, int]
-    histories: Histories | None
+    rule: str
+    histories: dict[str, Any] | None
     in_words: InWords | None
-
-    @property
-    def rule(self) -> str:
-        """How the examples and the other entities were chosen, in words."""
-        few, many = self.usual
-        drawn = len(self.queries) - self.examples
-        rest = "" if len(self.queries) == self.entities else f" Of the other entities, {drawn:,} were drawn by lot."
-        told = (
-            " In words, an example has the sentences that are true of it and of the fewest others, and a neighbour "
-            "those that are true of both."
-        )
-        return (
-            f"The {self.examples} examples have a usual number of events, {few:,} to {many:,} as the middle half of "
-            f"the entities; each is nearest to the centre of a cluster of these, the largest cluster first.{rest}"
-            f"{told if self.in_words else ''}"
-        )
 
 
 def neighbours_of(z: Embeddings, data: Dataset | None, seed: int = 0, first: Sequence[str] = ()) -> Neighbours:
-    """Return the nearest neighbours of entities, exactly, by the cosine similarity of the learned part."""
+    """Return the nearest neighbours of entities, exactly, by the cosine similarity of the learned part.
+
+    Examples have a usual number of events, between the quartiles, so a person can judge them.
+    """
     unit = unit_length(learned_part(z).astype(np.float32))
     rng = np.random.default_rng(seed)
     few, many = np.quantile(z.events, (0.25, 0.75), method="inverted_cdf").tolist()
     usual = np.flatnonzero((z.events >= few) & (z.events <= many))
     examples = usual[_typical(unit[usual], rng, seed)]
     others = np.setdiff1d(np.arange(len(z)), examples)
+    rule = (
+        f"The {len(examples)} examples have a usual number of events, {int(few):,} to {int(many):,} as the middle half "
+        "of the entities; each is nearest to the centre of a cluster of these, the largest cluster first."
+    )
     if len(z) > LOOKED_UP:
         others = rng.choice(others, OF_MANY - len(examples), replace=False)
+        rule += f" Of the other entities, {len(others):,} were drawn by lot."
     queries = np.r_[examples, others]
     rows, scores = nearest_rows(unit, unit[queries], min(NEIGHBOURS, len(z) - 1) + 1)
     nearest, similarity = left_out(rows, scores, queries, min(NEIGHBOURS, len(z) - 1))
-    timelines = in_words = None
+    histories = in_words = None
     if data is not None and data.sequences.total:
-        order = _order(queries, nearest, len(z))
+        by_query = np.r_[np.column_stack([queries, nearest]).ravel(), np.arange(len(z))]
+        order = pl.Series(by_query).unique(maintain_order=True).to_numpy()
         shown = np.union1d(examples, nearest[: len(examples)])
-        timelines, in_words = histories(data, order, first=first), InWords.of(data, order, len(shown))
-    return Neighbours(queries, nearest, similarity, len(examples), len(z), (int(few), int(many)), timelines, in_words)
+        histories, in_words = timelines(data, order, first=first), InWords.of(data, order, len(shown))
+        rule += (
+            " In words, an example has the sentences that are true of it and of the fewest others, and a neighbour "
+            "those that are true of both."
+        )
+    return Neighbours(queries, nearest, similarity, len(examples), rule, histories, in_words)
 
 
 def neighbours_data(near: Neighbours) -> dict[str, Any]:
@@ -101,7 +97,7 @@ def neighbours_data(near: Neighbours) -> dict[str, Any]:
         "similarity": packed(steps.reshape(-1)),
         "count": near.nearest.shape[1],
         "examples": near.examples,
-        "histories": None if near.histories is None else near.histories.to_dict(),
+        "histories": near.histories,
         "words": None if near.in_words is None else near.in_words.to_dict(),
     }
 
@@ -114,29 +110,25 @@ def neighbour_rows(
     Of a neighbour, the sentences are those that are true of the example too.
     """
     queries, nearest = near.queries[: near.examples], near.nearest[: near.examples, :count]
-    rows = np.concatenate([queries[:, None], nearest], 1).reshape(-1)
-    scores = np.concatenate([np.full((len(queries), 1), np.nan), near.similarity[: near.examples, :count]], 1).reshape(
-        -1
-    )
+    rows = np.column_stack([queries, nearest]).ravel()
+    similarity = near.similarity[: near.examples, :count]
     part = z[rows]
     last = pl.Series(to_arrow(z.schema, part.last_time, part.events == 0)).cast(pl.String).str.slice(0, 19)
-    columns: dict[str, Sequence[Any]] = {
-        "example": [
-            f"{place // (nearest.shape[1] + 1) + 1}" if np.isnan(score) else "" for place, score in enumerate(scores)
-        ],
-        "entity": names[rows].to_list(),
-        "similarity": scores.tolist(),
-        "events": part.events.tolist(),
-        "last_event": last.fill_null("").to_list(),
+    columns: dict[str, Any] = {
+        "example": [text for number in range(len(queries)) for text in (f"{number + 1}", *[""] * nearest.shape[1])],
+        "entity": names[rows],
+        "similarity": np.insert(similarity.astype(np.float64), 0, np.nan, axis=1).ravel(),
+        "events": part.events,
+        "last_event": last.fill_null(""),
     }
-    for field in [] if data is None else [field for field in data.schema.categorical if field.values][:2]:
-        assert data is not None
-        modes = most_frequent(data.sequences[torch.from_numpy(rows)], field)
-        columns[f"most frequent {field.name}"] = modes.fill_null("").to_list()
+    if data is not None:
+        for field in [field for field in data.schema.categorical if field.values][:2]:
+            modes = most_frequent(data.sequences[torch.from_numpy(rows)], field)
+            columns[f"most frequent {field.name}"] = modes.fill_null("")
     if near.in_words is not None:
         pairs = [(row, like) for like, found in zip(queries, nearest, strict=True) for row in (like, *found)]
-        columns[IN_WORDS] = [near.in_words.about(row, None if row == like else like) for row, like in pairs]
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        columns[IN_WORDS] = [near.in_words.about(row, like) for row, like in pairs]
+    return pl.DataFrame(columns).to_dicts()
 
 
 def _typical(unit: Array, rng: np.random.Generator, seed: int) -> Array:
@@ -150,11 +142,3 @@ def _typical(unit: Array, rng: np.random.Generator, seed: int) -> Array:
     sizes = np.bincount(clusters.labels_, minlength=count)
     nearest = sample[distance.argmin(0)][np.argsort(-sizes, kind="stable")]
     return np.asarray(list(dict.fromkeys(nearest.tolist())), np.int64)
-
-
-def _order(queries: Array, nearest: Array, n: int) -> Array:
-    """Return all rows in the order in which their histories enter the page: each query with its neighbours."""
-    wanted = np.concatenate([queries[:, None], nearest], 1).reshape(-1)
-    _, first = np.unique(np.r_[wanted, np.arange(n)], return_index=True)
-    order: Array = np.r_[wanted, np.arange(n)][np.sort(first)]
-    return order

@@ -81,12 +81,8 @@ def rates_chart(times: pl.Series) -> Chart:
     else:
         values = times.to_numpy().astype(np.float64)
         bars, places = np.histogram(values, BARS if values.max() > values.min() else 1)
-        edges, counts, title, across = (
-            places.tolist(),
-            bars.tolist(),
-            "When do events happen?",
-            "time, in the unit of its column",
-        )
+        edges, counts = places.tolist(), bars.tolist()
+        title, across = "When do events happen?", "time, in the unit of its column"
     return Chart(title, "", lambda axes: histogram(axes, edges, counts, across=across, up="events"), 240)
 
 

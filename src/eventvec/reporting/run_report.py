@@ -103,12 +103,15 @@ def report(
     evaluations = [evaluations] if isinstance(evaluations, Answer) else list(evaluations)
     names = [label] if isinstance(label, str) else list(label)
     chosen = gather(options, LabelOptions, EvaluationOptions)
-    _check(model, data, embeddings, labels, names, evaluations, drivers, map_seed, options)
-    steps = [*(f"evaluating {name}" for name in names), "placing the entities"]
+    check_seed("map_seed", map_seed, 31)
+    _check(model, data, embeddings, labels, names, evaluations, drivers)
+    if unused := [name for name in options if not names and name not in JOINED]:
+        raise ConfigError(f"{unused[0]} is for the evaluation of a label; name one: label= (--label)")
+    need_packages()
 
-    def advance(step: str) -> None:
+    def advance(done: int, step: str) -> None:
         if progress:
-            progress(steps.index(step), len(steps), step)
+            progress(done, len(names) + 1, step)
 
     if data is not None and not isinstance(data, Dataset):
         data = model.read(data) if model else read(data, schema=embeddings.schema)  # type: ignore[union-attr]
@@ -121,15 +124,15 @@ def report(
             histories = labelled_histories(data, timed)
             scored = embeddings if histories is data else embed(model.representation, histories)
     mapped, events = (scored, histories) if scored is not None and repeated(scored.keys) else (embeddings, data)
-    for name in names:
-        advance(f"evaluating {name}")
+    for done, name in enumerate(names):
+        advance(done, f"evaluating {name}")
         assert scored is not None
         evaluations.append(evaluate(scored, histories, labels, name, **options))
     verdict, everywhere = _verdict(evaluations), _in_all(evaluations)
     sections = [_result(each, verdict, everywhere) for each in evaluations]
     if drivers is not None:
         sections.append(Section("What drives a vector", charts=drivers.figures, tables=drivers.tables))
-    advance("placing the entities")
+    advance(len(names), "placing the entities")
     notes = everywhere if model is None else (*everywhere, *model.notes)
     if mapped is not None and len(mapped) >= FEWEST:
         first = [] if drivers is None else [str(next(iter(row.values()))) for row in drivers.rows]
@@ -138,23 +141,14 @@ def report(
         notes += more
     sections += [] if model is None else [training_section(model.history)]
     sections += [] if data is None else [data_section(data)]
+    rows = [{"label": each.facts["label"], **row} for each in evaluations for row in each.rows]
+    if not title:
+        subject = f"What predicts {evaluations[0].facts['label']}" if evaluations else "Embeddings"
+        title = f"Model {model.id}" if model else subject
     return Answer(
-        verdict,
-        {"results": [{"label": e.facts["label"], **row} for e in evaluations for row in e.rows]},
-        notes=(*notes, PRIVACY),
-        facts=_facts(model, embeddings),
-        title=title
-        or (
-            f"Model {model.id}"
-            if model
-            else f"What predicts {evaluations[0].facts['label']}"
-            if evaluations
-            else "Embeddings"
-        ),
-        lead=lead,
-        sections=tuple(sections),
-        basis=tuple(evaluations),
-    )
+        verdict, {"results": rows}, (*notes, PRIVACY), facts=_facts(model, embeddings), title=title, lead=lead,
+        sections=tuple(sections), basis=tuple(evaluations),
+    )  # fmt: skip
 
 
 def _verdict(evaluations: Sequence[Answer]) -> tuple[str, ...]:
@@ -186,18 +180,9 @@ def _result(evaluation: Answer, verdict: Sequence[str], everywhere: Sequence[str
 
 
 def _check(
-    model: Any,
-    data: Any,
-    embeddings: Any,
-    labels: Any,
-    names: Sequence[Any],
-    evaluations: Sequence[Any],
-    drivers: Any,
-    seed: Any,
-    options: dict[str, Any],
+    model: Any, data: Any, embeddings: Any, labels: Any, names: list[str], evaluations: list[Any], drivers: Any
 ) -> None:
     """Refuse arguments of another type, and those that lack another argument."""
-    check_seed("map_seed", seed, 31)
     if model is not None:
         check_model(model)
     if embeddings is not None and not isinstance(embeddings, Embeddings):
@@ -215,9 +200,6 @@ def _check(
         raise ConfigError("labels need the embeddings that they belong to: give events or embeddings")
     if names and labels is None:
         raise ConfigError("a label needs the table that has it; give labels= (LABELS)")
-    if unused := [name for name in options if not names and name not in JOINED]:
-        raise ConfigError(f"{unused[0]} is for the evaluation of a label; name one: label= (--label)")
-    need_packages()
 
 
 def _map(

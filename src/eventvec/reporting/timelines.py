@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,53 +24,19 @@ STEPS = 2**32 - 1
 """The number of steps into which the time from the first to the last event is divided."""
 
 
-@dataclass(frozen=True, eq=False)
-class Histories:
-    """The last events of entities: `(m,)` their rows, and the `lengths` that are shown, at most `longest`, of `totals`.
+def timelines(data: Dataset, order: Array, events: int = EVENTS, first: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what the script of the page draws the last events of histories from; clock times are in milliseconds.
 
-    `times` is `(total,)` in the unit of the data; `columns` has what `to_dict` writes of each column.
-    """
-
-    rows: Array
-    lengths: Array
-    totals: Array
-    longest: int
-    times: Array
-    is_clock: bool
-    columns: tuple[dict[str, Any], ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what the script of the page draws timelines from; clock times are in milliseconds."""
-        scale = 1e-3 if self.is_clock else 1.0
-        low = float(self.times.min()) if len(self.times) else 0.0
-        step = max(float(np.ptp(self.times)) if len(self.times) else 0.0, 1e-9) / STEPS
-        return {
-            "rows": packed(self.rows.astype(np.uint32)),
-            "lengths": packed(self.lengths.astype(np.uint16)),
-            "totals": packed(self.totals.astype(np.uint32)),
-            "longest": self.longest,
-            "times": packed(((self.times - low) / step).round().clip(0, STEPS).astype(np.uint32)),
-            "start": low * scale,
-            "step": step * scale,
-            "clock": self.is_clock,
-            "columns": list(self.columns),
-        }
-
-
-def histories(data: Dataset, order: Array, events: int = EVENTS, first: Sequence[str] = ()) -> Histories:
-    """Return the last events of as many entities as fit, those first in `order` before others.
-
-    Timelines are coloured by the columns `first` before others; categorical columns that have one value in most
-    histories come last.
+    As many entities as fit are drawn, those first in `order` before others. Timelines are coloured by the columns
+    `first` before others; categorical columns that have one value in most histories come last.
     """
     x = data.sequences.to("cpu")
-    lengths = x.lengths.numpy()[order]
-    longest = next((cap for cap in LONGEST if lengths.clip(max=cap).sum() <= events), LONGEST[1])
-    shown = lengths.clip(max=longest)
-    rows = order[shown.cumsum() <= events]
-    shown, totals = shown[: len(rows)], lengths[: len(rows)]
-    last = torch.from_numpy(shown)
-    part = x.slice(torch.from_numpy(rows), torch.from_numpy(totals - shown), last)
+    totals = x.lengths.numpy()[order]
+    longest = next((cap for cap in LONGEST if totals.clip(max=cap).sum() <= events), LONGEST[1])
+    lengths = totals.clip(max=longest)
+    rows = order[lengths.cumsum() <= events]
+    lengths, totals = lengths[: len(rows)], totals[: len(rows)]
+    part = x.slice(torch.from_numpy(rows), torch.from_numpy(totals - lengths), torch.from_numpy(lengths))
     fields: list[Categorical | Numeric] = [field for field in data.schema.categorical if field.values]
     fields += data.schema.numeric
     fields.sort(
@@ -87,7 +52,20 @@ def histories(data: Dataset, order: Array, events: int = EVENTS, first: Sequence
             columns.append(_amounts(field, values))
             numeric += 1
     times = part.values("time").numpy().astype(np.float64)
-    return Histories(rows, shown, totals, longest, times, data.schema.clock, tuple(columns))
+    scale = 1e-3 if data.schema.clock else 1.0
+    low = float(times.min()) if len(times) else 0.0
+    step = max(float(np.ptp(times)) if len(times) else 0.0, 1e-9) / STEPS
+    return {
+        "rows": packed(rows.astype(np.uint32)),
+        "lengths": packed(lengths.astype(np.uint16)),
+        "totals": packed(totals.astype(np.uint32)),
+        "longest": longest,
+        "times": packed(((times - low) / step).round().clip(0, STEPS).astype(np.uint32)),
+        "start": low * scale,
+        "step": step * scale,
+        "clock": data.schema.clock,
+        "columns": columns,
+    }
 
 
 def _constant(x: Sequences, field: Categorical | Numeric) -> bool:

@@ -19,7 +19,7 @@ from eventvec.files import path_only
 from eventvec.models.model_files import read_tensors, write_tensors
 from eventvec.schema import Schema
 from eventvec.sequences import Array
-from eventvec.tables.keys import align
+from eventvec.tables.keys import align, key_series
 from eventvec.tables.outputs import INDEX, check_output
 
 FORMAT = 1
@@ -102,6 +102,13 @@ def _digest(arrays: Mapping[str, Array], texts: Mapping[str, str]) -> str:
         digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
+
+
+def merged(keys: pa.Array, others: pa.Array) -> tuple[Array, pa.Array]:
+    """Return the rows of some keys among all keys, and all keys: those that were not there yet are at the end."""
+    known = align(keys, pl.DataFrame({"key": key_series(others)}), "key")
+    rows = np.where(known >= 0, known, len(keys) + np.cumsum(known < 0) - 1)
+    return rows, pa.concat_arrays([keys, others.filter(pa.array(known < 0)).cast(keys.type)])
 
 
 def place_of(keys: pa.Array, key: Any) -> int:

@@ -41,7 +41,7 @@ class Inverted:
     recall: float
 
     @staticmethod
-    def of(vectors: Array, seed: int = 0) -> Inverted:
+    def of(vectors: Array) -> Inverted:
         """Return an inverted file of `(n, dim)` float32 vectors of length 1."""
         faiss = need("faiss", "search")
         n, dim = vectors.shape
@@ -50,7 +50,7 @@ class Inverted:
                 f"an approximate index needs at least {FEWEST:,} vectors, got {n:,}; exact search is as fast here"
             )
         cells = round(4 * n**0.5)
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(0)
         training = vectors[np.sort(rng.permutation(n)[: PER_CELL * cells])]
         kind = faiss.ScalarQuantizer.QT_8bit
         quantizer = faiss.IndexFlatIP(dim)
@@ -59,15 +59,14 @@ class Inverted:
         index.train(training)
         index.add_with_ids(vectors, np.arange(n))
         queries = np.sort(rng.permutation(n)[:SAMPLE])
-        exact = _exact(vectors, queries)
-        found = Inverted(index, 1, 0.0)
-        while found.recall < RECALL and found.probes <= cells:
-            rows, _ = found.neighbours(vectors, vectors[queries], COUNT + 1)
+        exact = np.argpartition(-(vectors[queries] @ vectors.T), COUNT, axis=1)[:, : COUNT + 1]  # themselves among them
+        probes, recall = 1, 0.0
+        while recall < RECALL and probes <= cells:
+            rows, _ = Inverted(index, probes, recall).neighbours(vectors, vectors[queries], COUNT + 1)
             hits = [len(set(one) & set(other)) for one, other in zip(exact.tolist(), rows.tolist(), strict=True)]
-            found = replace(found, recall=sum(hits) / exact.size)
-            if found.recall < RECALL:
-                found = replace(found, probes=2 * found.probes)
-        return found
+            recall = sum(hits) / exact.size
+            probes *= 1 if recall >= RECALL else 2
+        return Inverted(index, probes, recall)
 
     def neighbours(self, vectors: Array, queries: Array, count: int) -> tuple[Array, Array]:
         """Return `(m, count)` the rows nearest to each query, −1 where there is none, and their scores, best first."""
@@ -78,20 +77,11 @@ class Inverted:
         order = np.argsort(-scores, axis=1, kind="stable")[:, :count]
         return np.take_along_axis(candidates, order, 1), np.take_along_axis(scores, order, 1)
 
-    def replaced(self, rows: Array, vectors: Array) -> Inverted:
-        """Return the inverted file after the vectors of some rows changed, or rows were added."""
-        return self._with(rows.astype(np.int64), rows.astype(np.int64), vectors)
-
-    def without(self, row: int, last: int, vector: Array) -> Inverted:
-        """Return the inverted file without a row, whose number the last row gets."""
-        added = np.array([] if row == last else [row], np.int64)
-        return self._with(np.unique(np.array([row, last], np.int64)), added, vector[None][: len(added)])
-
-    def _with(self, removed: Array, added: Array, vectors: Array) -> Inverted:
-        """Return the inverted file without some rows, and with the vectors of others."""
+    def changed(self, removed: Array, added: Array, vectors: Array) -> Inverted:
+        """Return the inverted file without some rows, and then with the vectors of others."""
         index = need("faiss", "search").clone_index(self.faiss_index)
-        index.remove_ids(removed)
-        index.add_with_ids(np.ascontiguousarray(vectors, np.float32), added)
+        index.remove_ids(removed.astype(np.int64))
+        index.add_with_ids(np.ascontiguousarray(vectors, np.float32), added.astype(np.int64))
         return replace(self, faiss_index=index)
 
     def dump(self) -> tuple[Array, dict[str, Any]]:
@@ -112,9 +102,3 @@ class Inverted:
         if not np.array_equal(np.sort(np.concatenate(ids)), np.arange(len(vectors))):
             raise ValueError("the inverted file has other rows than the vectors")
         return Inverted(index, int(described["probes"]), float(described["recall"]))
-
-
-def _exact(vectors: Array, queries: Array) -> Array:
-    """Return `(m, COUNT + 1)` the rows nearest to some rows, themselves among them."""
-    scores = vectors[queries] @ vectors.T
-    return np.argpartition(-scores, COUNT, axis=1)[:, : COUNT + 1]

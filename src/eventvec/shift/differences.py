@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eventvec.answers import Chart, charts
-from eventvec.answers.charts import BLUE, GREY, ORANGE, Look, Series
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from eventvec.answers.charts import BLUE, GREY, ORANGE, Axes, Look, Series
 
 Shift = Mapping[str, Any]
 """A row of the result, see `drift`."""

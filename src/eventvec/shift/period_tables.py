@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from eventvec.dataset import Dataset, check_entities, period
 from eventvec.errors import ConfigError, DataError
 from eventvec.models import Model, check_model
@@ -76,16 +74,6 @@ def held_out(old: Dataset, new: Dataset, model: Model | None) -> tuple[Dataset, 
         raise ConfigError("held_out needs a model= (--model), which held entities out of its training")
     first, second = (data[never_seen(data.keys, model.lineage.holdouts)] for data in (old, new))
     return first, second
-
-
-def own_gaps(x: Sequences) -> Sequences:
-    """Return rows with their own copy of their events, whose first gap is missing, as if they had been read alone."""
-    x = x.to("cpu").take(x.flat(), x.lengths)
-    if "gap" not in x.columns:
-        return x
-    gaps = x.values("gap").clone()
-    gaps[x.starts[x.lengths > 0]] = torch.nan
-    return replace(x, columns={**x.columns, "gap": gaps})
 
 
 def training_notes(old: Dataset, new: Dataset, model: Model | None) -> list[str]:

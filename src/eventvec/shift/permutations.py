@@ -25,20 +25,16 @@ class PermutationTest:
     """The difference of two periods in one column, or in the embeddings.
 
     `p` is the share of the arrangements, the actual one included, whose statistic is at least as large. `distance` is
-    from 0 to 1, and 95 % of the permuted periods stay below `noise`. For columns, `old` and `new` are `(bins,)` shares,
-    and `most` is the bin with the largest difference in standard errors.
+    from 0 to 1, and 95 % of the permuted periods stay below `noise`.
     """
 
     p: float
     distance: float
     noise: float
-    old: Tensor | None = None
-    new: Tensor | None = None
-    most: int | None = None
 
 
-def compare_shares(profile: Profile, weights: Tensor) -> PermutationTest:
-    """Return the difference of two periods in one column.
+def compare_shares(profile: Profile, weights: Tensor) -> tuple[PermutationTest, Tensor, Tensor, int | None]:
+    """Return the difference of two periods in one column, the `(bins,)` shares of both, and the bin that differs most.
 
     `weights` is `(arrangements, rows)`, the actual arrangement first, see `Sample.weights`.
 
@@ -54,7 +50,7 @@ def compare_shares(profile: Profile, weights: Tensor) -> PermutationTest:
     distances = _largest(differences.abs()) if profile.ordered else differences.abs().sum(1) / 2
     most = int(standardised[0].argmax()) if standardised.shape[1] else None
     noise = float(distances.quantile(NOISE))
-    return PermutationTest(_share_above(statistics), float(distances[0]), noise, old[0][0], new[0][0], most)
+    return PermutationTest(_share_above(statistics), float(distances[0]), noise), old[0][0], new[0][0], most
 
 
 def _means(profile: Profile, weights: Tensor) -> tuple[Tensor, Tensor]:

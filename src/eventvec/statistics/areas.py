@@ -23,11 +23,8 @@ def of_groups(positive: Array, negative: Array) -> Estimate:
     ranks = rankdata(np.concatenate([positive, negative]))
     below = (ranks[:m] - rankdata(positive)) / n  # of each positive number, the share of negatives below it
     above = 1 - (ranks[m:] - rankdata(negative)) / m
-    return _area(float(below.mean()), float(np.sqrt(below.var(ddof=1) / m + above.var(ddof=1) / n)))
-
-
-def _area(area: float, error: float) -> Estimate:
-    return Estimate.around(area, NORMAL * error)
+    error = float(np.sqrt(below.var(ddof=1) / m + above.var(ddof=1) / n))
+    return Estimate.around(float(below.mean()), NORMAL * error)
 
 
 def projections(similarity: Array) -> Array:
@@ -56,16 +53,16 @@ def of_matches(similarity: Array) -> Estimate:
     matches = np.stack([rng.permutation(n) for _ in range(PERMUTATIONS)])
     random = places[np.arange(n), matches].mean(1)
     error = max(float(projection.std(ddof=1) / np.sqrt(n)), float(np.std(random, ddof=1)))
-    return _area(float(projection.mean() / 2), error)
+    return Estimate.around(float(projection.mean() / 2), NORMAL * error)
 
 
-def largest_leak(score: Estimate, chance: float, most: float = 1.0) -> float:
+def largest_leak(score: Estimate, chance: float) -> float:
     """Return the score above which a leak can be excluded: the half-width above the score, or above chance if higher.
 
     A score below chance is luck, or the bias of cross-fitted scores (Parker et al. 2007), and says nothing about how
     large a leak would have been seen.
     """
-    return min(max(score.value, chance) + score.half_width, most)
+    return min(max(score.value, chance) + score.half_width, 1.0)
 
 
 def share_found(positive: Array, negative: Array, false_alarms: float) -> float:

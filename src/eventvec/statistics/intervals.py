@@ -53,14 +53,14 @@ def half_width(scores: Sequence[float]) -> float:
     return float(t.ppf(0.975, k - 1) * np.std(scores, ddof=1) / np.sqrt(k))
 
 
-def crossed_half_width(replicates: Array, seed: int = 0) -> float:
+def crossed_half_width(replicates: Array) -> float:
     """Return the half-width of the 95 % interval of a mean over models that are tested on the same entities.
 
     Each replicate resamples the test entities, and then the models, as in a bootstrap of crossed factors (Owen 2007,
     The pigeonhole bootstrap). One model has no spread of its own. `replicates` is `(replicates, models)`.
     """
     count, models = replicates.shape
-    drawn = np.random.default_rng(seed).integers(models, size=(count, models))
+    drawn = np.random.default_rng(0).integers(models, size=(count, models))
     means = np.take_along_axis(replicates, drawn, 1).mean(1)
     return float(NORMAL * np.nanstd(means, ddof=1))
 

@@ -17,9 +17,4 @@ from eventvec.first_use import import_at_first_use
 if TYPE_CHECKING:
     from eventvec.tuning.study import tune as tune
 
-import_at_first_use(
-    __name__,
-    {
-        "eventvec.tuning.study": "tune",
-    },
-)
+import_at_first_use(__name__, {"eventvec.tuning.study": "tune"})

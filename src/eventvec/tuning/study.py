@@ -194,19 +194,16 @@ class _Search:
                 scores[str(third)] = self._score(self._vectors(method.encoder, options))
                 proposal.report(scores[str(third)], third)
                 if proposal.should_prune():
-                    raise _Pruned
+                    raise _Pruned(PRUNED)
 
         try:
             method, tables = set_up(self.data, with_values(self.tables, self._settings(places)))
             options = gather(tables["fit"], FitOptions)
             run = fit(self.data, method=method, out=path, device=self.device, progress=watch, **tables["fit"])
             score = self._score(run.embed(self.rows.searched).values)
-        except _Pruned:
-            shutil.rmtree(path)
-            return Trial(places, scores, None, seconds, PRUNED)
-        except (ConfigError, DataError) as error:
+        except (_Pruned, ConfigError, DataError) as error:
             shutil.rmtree(path, ignore_errors=True)
-            if not number:
+            if not number:  # the defaults, which are never pruned
                 raise
             return Trial(places, scores, None, seconds, str(error))
         return Trial(places, scores, score, run.seconds, FINISHED)
@@ -231,12 +228,7 @@ class _Search:
             }
             for number, trial in enumerate(history)
         )  # fmt: skip
-        notes = (
-            *self.rows.examples.notes,
-            *tested_on.notes,
-            SEARCHED,
-            "The interval is about other entities, not other seeds.",
-        )
+        notes = (*self.rows.examples.notes, *tested_on.notes, *SEARCHED)
         advised, chosen = (changed, best) if is_ahead else ({}, 0)
         on_test = evaluation.deciding[next(iter(tested))].main.estimate
         facts = {**evaluation.facts, "best": on_test, "settings": advised, "run": str(self._path(chosen))}

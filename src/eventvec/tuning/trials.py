@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -64,20 +63,24 @@ def proposed(history: Sequence[Trial], space: Space, first: Places, seed: int) -
         else optuna.distributions.CategoricalDistribution(range(len(values)))
         for name, values in space.items()
     }
-    own, tried = (seed * 1_000_003 + len(history)) % 2**32, [trial.places for trial in history]
-    sampler = optuna.samplers.TPESampler(n_startup_trials=RANDOM, seed=own)
+    trial_seed, tried = (seed * 1_000_003 + len(history)) % 2**32, [trial.places for trial in history]
+    sampler = optuna.samplers.TPESampler(n_startup_trials=RANDOM, seed=trial_seed)
     pruner = optuna.pruners.MedianPruner(n_startup_trials=FULL)
-    with _quiet(optuna):
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
         study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner)
         study.add_trials([_known(optuna, trial, kinds) for trial in history])
         if not history:
             study.enqueue_trial(first)
-        trial, rng = study.ask(kinds), np.random.default_rng(own)
+        trial, rng = study.ask(kinds), np.random.default_rng(trial_seed)
         if (places := trial.params) in tried:
             while places in tried:
                 places = {name: int(rng.integers(len(values))) for name, values in space.items()}
             study.enqueue_trial(places)
             trial = study.ask(kinds)
+    finally:
+        optuna.logging.set_verbosity(verbosity)
     return trial
 
 
@@ -107,14 +110,3 @@ def read_trials(folder: Path) -> list[Trial]:
 def write_trials(folder: Path, trials: Sequence[Trial]) -> None:
     """Write the trials that are over."""
     write_text(folder / FILE, json.dumps([asdict(trial) for trial in trials], indent=1))
-
-
-@contextmanager
-def _quiet(optuna: Any) -> Iterator[None]:
-    """Let Optuna log nothing below an error."""
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(before)

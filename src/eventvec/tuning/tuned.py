@@ -13,7 +13,8 @@ BEST, DEFAULTS = "best", "defaults"
 """The names of the two sets of vectors that are tested."""
 SEARCHED = (
     "The scores of the trials are those of the search, which chose by them, so the highest is biased upward; all other "
-    "scores are of entities that the search never saw."
+    "scores are of entities that the search never saw.",
+    "The interval is about other entities, not other seeds.",
 )
 
 
@@ -22,11 +23,8 @@ def decision(
 ) -> tuple[tuple[str, ...], bool]:
     """Return the answer in words, and whether the best settings are to be used.
 
-    Args:
-        evaluation: The scores on the entities that the search never saw.
-        settings: The best settings, as far as they differ from the defaults.
-        entities: The number of these entities.
-        others: The number of trials with other settings than the defaults.
+    The scores are those on the `entities` that the search never saw, after trials of `others` than the defaults;
+    `settings` are the best ones, as far as they differ from the defaults.
     """
     scores, metric = {result.features: result.main for result in evaluation.results}, METRIC_NAMES[evaluation.metric]
     defaults = f"{scores[DEFAULTS].estimate} {metric} on {entities:,} entities that the search never saw"
