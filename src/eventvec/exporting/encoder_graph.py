@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from eventvec.dataset import row_without_events
 from eventvec.encoders import (
     Compressed,
     Joined,
@@ -28,7 +29,7 @@ from eventvec.exporting.flat_rows import FlatRows
 from eventvec.exporting.graph import Value, concat
 from eventvec.exporting.recurrent_graph import embed_recurrent
 from eventvec.exporting.running_graph import embed_compressed, embed_running
-from eventvec.schema import Categorical, Schema
+from eventvec.schema import Schema
 from eventvec.sequences import Array, Sequences
 
 WHOLE: dict[type, Callable[[Any, FlatRows], Value]] = {
@@ -103,17 +104,9 @@ def stored_dim(encoder: Any) -> int:
 
 def start_state(encoder: Any, schema: Schema) -> Array:
     """Return `(k,)` float32, the state before any event, of the parts that have one."""
-    time = torch.float64 if schema.time_kind == "float" else torch.int64
-    columns: dict[str, Any] = {"time": torch.zeros(0, dtype=time), "gap": torch.zeros(0)}
-    for field in schema.fields:
-        columns[field.name] = torch.zeros(0, dtype=torch.int32 if isinstance(field, Categorical) else torch.float32)
-    nothing = torch.zeros(0, dtype=torch.int64)
-    for bag in schema.bags:
-        columns[bag.name] = Sequences({"code": torch.zeros(0, dtype=torch.int32)}, nothing, nothing)
     place = next((weight.device for weight in encoder.parameters()), torch.device("cpu"))
-    empty = Sequences(columns, torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)).to(place)
     with torch.inference_mode():
-        return _state(encoder, empty)
+        return _state(encoder, row_without_events(schema).to(place))
 
 
 def _state(encoder: Any, x: Sequences) -> Array:
