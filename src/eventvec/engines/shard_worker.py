@@ -90,7 +90,7 @@ def _scored(job: Job, shard: int, tables_: Callable[[], Sequence[pa.Table]]) -> 
         data = _read(job, run, shard, table) if len(table) else None
     name = file_of(shard)
     worker = f"{socket.gethostname()}:{os.getpid()}"
-    record = ShardRecord(shard=shard, file=None, rows=len(table), worker=worker)
+    n_rows, written = len(table), dict[str, Any](file=None)
     del table
     if data is not None:
         with _timed(seconds, "embed"):
@@ -98,13 +98,11 @@ def _scored(job: Job, shard: int, tables_: Callable[[], Sequence[pa.Table]]) -> 
         path = Path(job.output) / name
         with _timed(seconds, "write"):
             tables.write(path, z, wide=job.wide, overwrite=True)
-        record = record.model_copy(
-            update={
-                "file": name, "entities": len(z), "events": int(z.events.sum()), "bytes": path.stat().st_size,
-                "sha256": digest_of(path), **told,
-            }
-        )  # fmt: skip
-    record = record.model_copy(update={"seconds": seconds})
+        written = {
+            "file": name, "entities": len(z), "events": int(z.events.sum()), "bytes": path.stat().st_size,
+            "sha256": digest_of(path), **told,
+        }  # fmt: skip
+    record = ShardRecord(shard=shard, rows=n_rows, worker=worker, seconds=seconds, **written)
     write_text(record_of(job, shard), record.model_dump_json())
     return record
 
