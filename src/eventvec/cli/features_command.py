@@ -12,7 +12,7 @@ from eventvec.cli import terminal
 from eventvec.cli.application import Output, Overwrite, command
 from eventvec.cli.event_inputs import counts
 from eventvec.cli.parameters import EventsArgument, Json, given, not_empty, split_names, takes
-from eventvec.tables.addresses import public_name
+from eventvec.tables.addresses import name_of
 from eventvec.tables.read_options import Columns, Cuts, Storage, TableFormat
 from eventvec.training.progress_bars import bar
 
@@ -54,4 +54,4 @@ def features(
     terminal.notes(z.metadata["notes"])
     tables.write(output, z, overwrite=overwrite)
     folder = {} if save is None else {"model": str(save)}
-    terminal.show({"output": public_name(output), **counts(z), "features": z.shape[1], **folder}, json_)
+    terminal.show({"output": name_of(output), **counts(z), "features": z.shape[1], **folder}, json_)

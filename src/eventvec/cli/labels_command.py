@@ -13,7 +13,7 @@ from eventvec.cli.application import Output, Overwrite, command
 from eventvec.cli.parameters import EventsArgument, Json, not_empty, takes
 from eventvec.labels.future_options import FutureOptions
 from eventvec.options import option_types
-from eventvec.tables.addresses import public_name
+from eventvec.tables.addresses import name_of
 from eventvec.tables.read_options import Columns, Storage, TableFormat
 from eventvec.training.progress_bars import bar
 
@@ -72,4 +72,4 @@ def labels(
     terminal.notes(described["notes"])
     tables.write(output, table, overwrite=overwrite)
     counted = {"rows": len(table), "censored": described["censored"], "columns": table.column_names}
-    terminal.show({"output": public_name(output), **counted}, json_)
+    terminal.show({"output": name_of(output), **counted}, json_)

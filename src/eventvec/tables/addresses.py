@@ -172,19 +172,16 @@ def address_of(source: Any) -> Address | None:
     return Address(kind, path, f"{text[: match.end()]}{place}#{_public_target(target)}", table, query)
 
 
-def public_name(source: str | os.PathLike[str]) -> str:
-    """Return a path as it is, and the address of a table without a password."""
-    address = address_of(source)
-    return os.fspath(source) if address is None else address.name
-
-
 IN_MEMORY = "a table in memory"
 """The name of a table without a path."""
 
 
 def name_of(source: Tabular) -> str:
     """Return the path of a table or its address without a password, or the text `a table in memory`."""
-    return public_name(source) if isinstance(source, str | os.PathLike) else IN_MEMORY
+    if not isinstance(source, str | os.PathLike):
+        return IN_MEMORY
+    address = address_of(source)
+    return os.fspath(source) if address is None else address.name
 
 
 def features_name(source: str) -> str:
