@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from eventvec.errors import CheckpointError, DataError, listed, shown
-from eventvec.files import path_only, run_above, whole
+from eventvec.files import path_only, refuse_inside_model, whole
 from eventvec.updating.store import POSITION, RESTORE, Store, identity_of
 from eventvec.updating.store_log import PAGE, check_log
 
@@ -75,12 +75,7 @@ NAMES = {"run", "kind", *Shard._fields}
 
 @contextmanager
 def opened(
-    path: Path | str,
-    run: str,
-    kind: str | None,
-    *,
-    shard: Shard | None = None,
-    whole_log: bool = True,
+    path: Path | str, run: str, kind: str | None, *, shard: Shard | None = None, whole_log: bool = True
 ) -> Iterator[Store]:
     """Yield the store of a run; if it is missing, it is created, and only its owner may read it.
 
@@ -158,8 +153,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def create_store(path: Path, described: Mapping[str, str]) -> None:
     """Create an empty store; of two processes that do so at the same time, only one creates it."""
-    if folder := run_above(path):
-        raise CheckpointError(f"{path} lies in the model folder {folder}; name a store elsewhere")
+    refuse_inside_model(path, "name a store elsewhere", CheckpointError)
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
         db.executescript(f"{TABLES} PRAGMA application_id = {MARK}; PRAGMA user_version = {FORMAT}; COMMIT")
