@@ -12,18 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from eventvec import (
-    engines,
-    evaluation,
-    models,
-    part_names,
-    predicting,
-    reporting,
-    searching,
-    tables,
-    training,
-    updating,
-)
+from eventvec import evaluation, models, part_names, predicting, reporting, searching, tables, training
 from eventvec.cli import terminal
 from eventvec.cli.application import Output, Overwrite, RunFolder, command
 from eventvec.cli.doctor import show_machine
@@ -50,7 +39,7 @@ from eventvec.engines.job import EngineOptions
 from eventvec.errors import ConfigError
 from eventvec.evaluation.evaluation_options import EvaluationOptions, LabelOptions
 from eventvec.options import gather, those_of
-from eventvec.tables.addresses import address_of, public_name
+from eventvec.tables.addresses import address_of, name_of
 from eventvec.tables.read_options import GROUPS, Columns, Cuts, HoldOut, LabelTime, StaticColumns, Storage, TableFormat
 from eventvec.toml_tables import Table, change, read_config
 from eventvec.training.fit_options import FitOptions
@@ -274,7 +263,7 @@ def embed(
     with bar("embedding") as tick:
         z = trained.embed(data, normalize=normalize, precision=precision, progress=tick)  # type: ignore[arg-type]
     tables.write(output, z, wide=wide, overwrite=overwrite)
-    terminal.show({"output": public_name(output), **counts(data), "dim": z.shape[1], "run": trained.id}, json_)
+    terminal.show({"output": name_of(output), **counts(data), "dim": z.shape[1], "run": trained.id}, json_)
 
 
 @command
@@ -310,9 +299,11 @@ def update(
         for path, each in followed.items():
             if each.has(forget):
                 each.forget(forget).save(path)
+        from eventvec.engines.state_folder import forget_in_shards
         from eventvec.models.model_files import read_finished
+        from eventvec.updating import store_file
 
-        delete = engines.forget_in_shards if state.is_dir() else updating.forget
+        delete = forget_in_shards if state.is_dir() else store_file.forget
         delete(state, forget, read_finished(run)["states"])
         terminal.show({"state": str(state), "forgotten": 1}, json_)
         return
@@ -326,19 +317,21 @@ def update(
         return
     tables.check_place(state)
     tables.check_output(output, [run, events, state, *followed, options.get("history")], overwrite=overwrite)
+    from eventvec.updating import batches
+
     trained = on_device(run, device)
     for each in followed.values():
         if isinstance(each, searching.Index):
             each.check_model(trained.lineage.run)
     with bar("updating"):
-        updated = updating.update(trained, events, state, **options)
+        updated = batches.update(trained, events, state, **options)
     terminal.notes(updated.notes)
     z = updated.embeddings
     for path, each in followed.items():  # before the output, whose absence tells a job to try again
         each.update(z).save(path)
     tables.write(output, z, merge=address_of(output) is not None, overwrite=overwrite)
     counts = {"entities": len(z), "new": updated.new, "late": updated.late, "applied": updated.applied}
-    terminal.show({"output": public_name(output), **counts, "dim": z.shape[1], "run": trained.id}, json_)
+    terminal.show({"output": name_of(output), **counts, "dim": z.shape[1], "run": trained.id}, json_)
 
 
 @command
@@ -394,7 +387,7 @@ def predict(
         )
     tables.write(output, predictions, overwrite=overwrite)
     described = {**counts(rows.data), "rows": len(predictions), "columns": predictions.column_names, "run": trained.id}
-    terminal.show({"output": public_name(output), **described}, json_)
+    terminal.show({"output": name_of(output), **described}, json_)
 
 
 @command
@@ -417,7 +410,7 @@ def surprise(
         table = predicting.surprise(trained, data, progress=tick)
     tables.write(output, table, overwrite=overwrite)
     described = {**counts(data), "events": len(table), "columns": table.column_names, "run": trained.id}
-    terminal.show({"output": public_name(output), **described}, json_)
+    terminal.show({"output": name_of(output), **described}, json_)
 
 
 @command

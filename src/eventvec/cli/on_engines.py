@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eventvec import engines
 from eventvec.cli import terminal
 from eventvec.engines.job import EngineOptions
 from eventvec.errors import ConfigError
@@ -14,7 +13,7 @@ from eventvec.options import those_of
 from eventvec.training.progress_bars import bar
 
 if TYPE_CHECKING:
-    from eventvec.engines import Shards
+    from eventvec.engines.shards import Shards
 
 NOTES = 5
 """The number of notes that are shown; all are in the manifest."""
@@ -31,10 +30,12 @@ def is_on_engine(options: Mapping[str, Any]) -> bool:
 
 def embed_on_engine(run: Path, events: Any, output: str, options: Mapping[str, Any], as_json: bool) -> None:
     """Write embeddings into a folder of shards, and show what was written."""
+    from eventvec.engines.shards import embed_shards
+
     if "store" in options:
         raise ConfigError("--store is for events that one process reads; an engine divides them itself: leave it out")
     with bar("embedding") as tick:
-        shards = engines.embed_shards(run, events, output, progress=tick, **options)
+        shards = embed_shards(run, events, output, progress=tick, **options)
     _show(shards, {}, as_json)
 
 
@@ -42,8 +43,10 @@ def update_on_engine(
     run: Path, events: Any, state: Path, output: str, options: Mapping[str, Any], as_json: bool
 ) -> None:
     """Write fresh embeddings into a folder of shards, and show what was written."""
+    from eventvec.engines.shards import update_shards
+
     with bar("updating") as tick:
-        shards = engines.update_shards(run, events, state, output, progress=tick, **options)
+        shards = update_shards(run, events, state, output, progress=tick, **options)
     _show(shards, {"new": shards.new, "late": shards.late}, as_json)
 
 
