@@ -25,7 +25,8 @@ SCHEMES: dict[str, Software] = {"duckdb": "duckdb", "postgresql": "postgres", "p
 FORMS = "duckdb:///path/events.db#events, postgresql://user@host/database#events, delta:///path/events"
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//?)")
 QUERY = re.compile(r"\s*(select|with|from)[\s(]", re.IGNORECASE)
-PART = re.compile(r'"((?:[^"]|"")+)"|([^"@#/:\s.]+)')
+PART = r'("(?:[^"]|"")+"|[^"@#/:\s.]+)'
+TABLE = re.compile(rf"{PART}(?:\.{PART})?")
 HOST = re.compile(r"(\[[^\]]*\]|[^:@\[\]]*)(:\d*)?(,(\[[^\]]*\]|[^:@\[\],]*)(:\d*)?)*")
 MALFORMED = (
     f"it looks like an address and has not the form of one, so it is not shown; accepted: {FORMS}, or a path, with ./ "
@@ -286,19 +287,14 @@ def _target(text: str) -> tuple[tuple[str, ...], str | None]:
             "the query was recorded by its digest alone, because it has literals that look like secrets; give the "
             "address again, with the query, such as --events ADDRESS"
         )
-    names, place = [], 0
-    while (part := PART.match(text, place)) is not None:
-        names.append(part[1].replace('""', '"') if part[1] else part[2])
-        place = part.end() + 1
-        if text[part.end() : place] != ".":
-            break
-    whole = bool(names) and place == len(text) + 1 and len(names) <= 2 and "\0" not in text
-    if not whole:
+    match = TABLE.fullmatch(text)
+    if match is None or "\0" in text:
         raise ConfigError(
             "the address lacks the name of a table or a query after #; accepted: #table, #schema.table, "
             '#"a name with spaces", or #select … from …'
         )
-    return tuple(names), None
+    parts = (part for part in match.groups() if part)
+    return tuple(part[1:-1].replace('""', '"') if part[0] == '"' else part for part in parts), None
 
 
 def _public_target(target: str) -> str:
