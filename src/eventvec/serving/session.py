@@ -34,7 +34,7 @@ from eventvec.tables import keys
 from eventvec.updating.batches import advance, applied_before, time_type
 from eventvec.updating.entity_state import choose_state
 from eventvec.updating.late_events import plan
-from eventvec.updating.store_file import opened, told
+from eventvec.updating.store_file import explaining, opened
 
 
 def open_state(
@@ -171,8 +171,7 @@ class StateSession:
                     self._writer.set_positions(push.position)
             if self.keep is not None:
                 self._writer.prune(self.keep)
-        self._checkpoints.committed()
-        if self._checkpoints.behind:
+        if self._checkpoints.committed():
             with self._using(self._writing):
                 self._writer.db.execute("PRAGMA wal_checkpoint(PASSIVE)")  # nothing is written meanwhile
         return [results[place] for place in range(len(read))]
@@ -261,7 +260,7 @@ class StateSession:
     @contextmanager
     def _using(self, lock: threading.Lock) -> Iterator[None]:
         """Let one thread at a time use a connection, and say what an error of the file means."""
-        with lock, told(self.path):
+        with lock, explaining(self.path):
             if self._closed:
                 raise ConfigError("the session is closed; open another one: ev.open_state(run, state)")
             self._reader.check_in_place()

@@ -249,6 +249,6 @@ class KnownStates:
 States: TypeAlias = RecurrentStates | RecentEvents | KnownStates
 
 
-def times_of(states: States, stored: list[bytes], own: Any) -> Any:
-    """Return `(n,)` the time of each entity's last event, `own`, or the one at which the last of them became known."""
-    return states.last_times(stored) if isinstance(states, KnownStates) else own
+def times_of(states: States, stored: list[bytes], times: Any) -> Any:
+    """Return `(n,)` the times of the entities' last events, or those at which the last of them became known."""
+    return states.last_times(stored) if isinstance(states, KnownStates) else times

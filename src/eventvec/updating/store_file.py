@@ -86,7 +86,7 @@ def opened(
             `open_state`; sqlite then drops all after some moment.
     """
     path = path_only(path)
-    with told(path):
+    with explaining(path):
         if kind is not None and shard is None and not path.exists():
             create_store(path, {"run": run, "kind": kind})
         if path.is_dir():
@@ -100,7 +100,7 @@ def opened(
         beside, identity = (f"{path.resolve()}-wal", f"{path.resolve()}-shm"), identity_of(path)
         if whole_log:
             check_log(Path(beside[0]))
-        with closing(_connect(path)) as db:
+        with _connected(path) as db:
             _check_format(path, db)  # from this reading on, there is a log
             files = {str(path): identity, **{file: identity_of(file) for file in beside}}
             _check_place(path, db, run, shard)
@@ -116,15 +116,15 @@ def verify(path: Path) -> dict[str, int]:
     Raises:
         CheckpointError: If it is no store, or something in it is not what was written.
     """
-    with told(path):
+    with explaining(path):
         check_log(Path(f"{path.resolve()}-wal"))
-        with closing(_connect(path)) as db:
+        with _connected(path) as db:
             _check_format(path, db)
             return Store(path, db, {}).verify()
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
+def explaining(path: Path) -> Iterator[None]:
     """Say what an error of sqlite means for the store.
 
     Raises:
@@ -138,17 +138,14 @@ def told(path: Path) -> Iterator[None]:
         raise CheckpointError(f"{path} is damaged: its tables are not described in text; {RESTORE}") from error
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+@contextmanager
+def _connected(path: Path) -> Iterator[sqlite3.Connection]:
     # A session locks its connections, so several threads may use one.
-    db = sqlite3.connect(path, timeout=WAIT, isolation_level=None, check_same_thread=False)
-    try:
+    with closing(sqlite3.connect(path, timeout=WAIT, isolation_level=None, check_same_thread=False)) as db:
         # FULL: a committed batch survives a power cut. Deleted states are overwritten. Keys never reach other files.
         for setting in ("synchronous = FULL", "secure_delete = ON", "temp_store = MEMORY", "cache_size = -65536"):
             db.execute(f"PRAGMA {setting}")
-    except BaseException:
-        db.close()
-        raise
-    return db
+        yield db
 
 
 def create_store(path: Path, described: Mapping[str, str]) -> None:
