@@ -94,13 +94,13 @@ def _scored(job: Job, shard: int, tables_: Callable[[], Sequence[pa.Table]]) -> 
     del table
     if data is not None:
         with _timed(seconds, "embed"):
-            z, told = _embedded(job, run, shard, data)
+            z, facts = _embedded(job, run, shard, data)
         path = Path(job.output) / name
         with _timed(seconds, "write"):
             tables.write(path, z, wide=job.wide, overwrite=True)
         written = {
             "file": name, "entities": len(z), "events": int(z.events.sum()), "bytes": path.stat().st_size,
-            "sha256": digest_of(path), **told,
+            "sha256": digest_of(path), **facts,
         }  # fmt: skip
     record = ShardRecord(shard=shard, rows=n_rows, worker=worker, seconds=seconds, **written)
     write_text(record_of(job, shard), record.model_dump_json())
@@ -168,7 +168,7 @@ def _table(path: str, stamps: tuple[tuple[int, int], ...]) -> pa.Table:
 
 
 def _embedded(job: Job, run: Model, shard: int, data: Dataset) -> tuple[Embeddings, dict[str, Any]]:
-    """Return the embeddings of a shard, and what its record tells beside."""
+    """Return the embeddings of a shard, and further entries of its record."""
     if job.state is None:
         with warnings.catch_warnings(
             action="ignore", category=EventvecWarning
@@ -180,8 +180,8 @@ def _embedded(job: Job, run: Model, shard: int, data: Dataset) -> tuple[Embeddin
         options["history"] = _part_of_table(job, run, shard, options["history"])
     place = Shard(shard, job.shards, str(job.stores))
     updated = apply_batch(run, data, store_of(job.state, shard), UpdateOptions(**options), TableFormat(), place)
-    told = {"new": updated.new, "late": updated.late, "applied": updated.applied}
-    return updated.embeddings, {**told, "notes": list(updated.notes)}
+    facts = {"new": updated.new, "late": updated.late, "applied": updated.applied}
+    return updated.embeddings, {**facts, "notes": list(updated.notes)}
 
 
 @contextmanager

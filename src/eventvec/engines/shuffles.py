@@ -56,16 +56,12 @@ def scored(job: Job, slices: Iterable[pa.Table | pa.RecordBatch]) -> Iterator[pa
     """Yield the outcome of each shard as JSON, from its slices, rows of `SHUFFLED`, which follow one another."""
     for shard, group in itertools.groupby(_rows(slices), key=itemgetter("shard")):
         streams = [each["rows"] for each in sorted(group, key=itemgetter("place"))]
-        yield pa.record_batch([[_scored(job, shard, streams)]], OUTCOMES)
-
-
-def _scored(job: Job, shard: int, ordered: Sequence[bytes]) -> str:
-    """Return the outcome of a shard as JSON."""
-    try:
-        with _counting_deaths(job, f"shard {shard}"):
-            return score(job, shard, partial(_tables, ordered)).model_dump_json()
-    except (DataError, OSError) as error:
-        return Outcome(error=str(error)).model_dump_json()
+        try:
+            with _counting_deaths(job, f"shard {shard}"):
+                outcome = score(job, shard, partial(_tables, streams))
+        except (DataError, OSError) as error:
+            outcome = Outcome(error=str(error))
+        yield pa.record_batch([[outcome.model_dump_json()]], OUTCOMES)
 
 
 @contextmanager

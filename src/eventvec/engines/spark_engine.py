@@ -54,12 +54,7 @@ def run_spark(job: Job, parts: Sequence[Part], finished: Collection[int], worker
 
 
 def _session(sql: Any, no_session: type[Exception], workers: int | None) -> tuple[Any, bool]:
-    """Return a session, and whether it was made here: for `spark-submit`, PYSPARK_SUBMIT_ARGS or this machine.
-
-    Args:
-        sql: The module `pyspark.sql`.
-        no_session: The exception of a session that does not exist or does not start.
-    """
+    """Return a session, and whether it was made here: for `spark-submit`, PYSPARK_SUBMIT_ARGS or this machine."""
     with suppress(no_session):
         return sql.SparkSession.active(), False  # the one of another thread of the caller's, too
     builder = sql.SparkSession.builder.appName("eventvec")

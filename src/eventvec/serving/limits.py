@@ -88,8 +88,9 @@ def refusal(error: EventvecError, path: str) -> Refused:
     if isinstance(error, CheckpointError):
         log.error("the store cannot be used: %s", error)
         return Refused(503, "the store cannot be used; the log of the server says why", **AGAIN)
-    codes = {"/events": 422, "/predict": 501, "/health": 422}  # of options; else an entity is absent
-    return Refused(404 if isinstance(error, DataError) and path != "/events" else codes.get(path, 422), str(error))
+    if isinstance(error, DataError) and path != "/events":
+        return Refused(404, str(error))  # the store does not have the entity
+    return Refused(501 if path == "/predict" else 422, str(error))
 
 
 class Limits:
@@ -130,7 +131,7 @@ class Limits:
 
         try:
             self._check(scope)
-            body = await self._body(scope, receive)
+            body = await self._body(receive)
             held = len(body)
             self._held += held
             await self._app(scope, _replayed(body, receive), sending)
@@ -167,7 +168,7 @@ class Limits:
         if not length.isdigit() or int(length) > IGNORED * self._options.body:
             raise self._too_large(connection="close")
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+    async def _body(self, receive: Receive) -> bytes:
         """Return the body of a request; one that is too large is read on, or some clients would not read the answer."""
         parts, size, held = list[bytes](), 0, 0
         try:
