@@ -170,9 +170,7 @@ def _table(path: str, stamps: tuple[tuple[int, int], ...]) -> pa.Table:
 def _embedded(job: Job, run: Model, shard: int, data: Dataset) -> tuple[Embeddings, dict[str, Any]]:
     """Return the embeddings of a shard, and further entries of its record."""
     if job.state is None:
-        with warnings.catch_warnings(
-            action="ignore", category=EventvecWarning
-        ):  # a note of the shard has the sentences
+        with warnings.catch_warnings(action="ignore", category=EventvecWarning):  # the notes have the sentences
             z = run.embed(data, **job.scoring)
         return z, {"notes": [*data.notes, *unlike(data, run.lineage.data)]}
     options = dict(job.scoring)

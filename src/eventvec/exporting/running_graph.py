@@ -116,10 +116,8 @@ def _added(encoder: RunningHandcrafted, rows: FlatRows, values: Value, codes: Se
 
 def _group(encoder: RunningHandcrafted, rows: FlatRows, codes: Value) -> Value:
     """Return `(columns · events,)` the place of each code's counter among `(counters, rows)`."""
-    first, last = (
-        rows.graph.constant(slots.unsqueeze(1).numpy())
-        for slots in (encoder.places.first_slots, encoder.places.last_slots)
-    )
+    places = encoder.places
+    first, last = (rows.graph.constant(each.unsqueeze(1).numpy()) for each in (places.first_slots, places.last_slots))
     return ((codes.at_most(last) + first) * rows.n + rows.row).reshape(-1)
 
 

@@ -101,9 +101,8 @@ class StateSession:
         self._stack, self._closed = ExitStack(), False
         with ExitStack() as opening:
             opening.enter_context(evaluating(model.encoder))
-            self._states = choose_state(
-                model.encoder, Dataset(pa.array([], pa.string()), self._empty, model.schema), None
-            )
+            nothing = Dataset(pa.array([], pa.string()), self._empty, model.schema)
+            self._states = choose_state(model.encoder, nothing, None)
             self._exact = exact_cudnn if self._states.device.type == "cuda" else nullcontext
             predictor = model.declared.predictor
             self._predictor = predictor.eval() if isinstance(predictor, Predictor) else None

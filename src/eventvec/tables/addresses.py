@@ -313,13 +313,8 @@ def _connection(place: str) -> tuple[str, str]:
     except ValueError:
         pairs = [("", "")]
     shown_parts = [unquote(database), *(value for name, value in pairs if name.lower() not in SECRETS)]
-    if (
-        not HOST.fullmatch(host)
-        or "@" in database
-        or "/" in database
-        or ("", "") in pairs
-        or any(map(has_login, shown_parts))
-    ):
+    is_odd = not HOST.fullmatch(host) or re.search("[@/]", database) or ("", "") in pairs
+    if is_odd or any(map(has_login, shown_parts)):
         raise ConfigError(  # the address is not shown, because a part of a password may stand anywhere in it
             "the address of the Postgres table is not of the form postgresql://user@host:port/database?option=value"
             "#table; in a password, the characters %, /, ?, # and @ are written as %25, %2F, %3F, %23 and %40"

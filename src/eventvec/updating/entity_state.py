@@ -20,7 +20,7 @@ from eventvec.embedding import EVENTS_PER_BATCH, check_finite, encode
 from eventvec.encoders.interface import Encoder, capabilities
 from eventvec.encoders.joined import Joined
 from eventvec.errors import ConfigError, DataError
-from eventvec.schema import KNOWN, Schema
+from eventvec.schema import KNOWN, Categorical, Schema
 from eventvec.sequences import Array, Sequences, join
 from eventvec.tables.embeddings import NO_TIME
 from eventvec.views.cuts import known_in_order
@@ -167,11 +167,8 @@ class RecentEvents:
         self.dim = int(encoder.dim)
         self.prefix, self.device = 4 * self.dim, torch.device("cpu")  # bytes; `encode` moves each window
         time = "<f8" if schema.time_kind == "float" else "<i8"
-        codes, numbers = (
-            [(field.name, kind) for field in fields]
-            for fields, kind in ((schema.categorical, "<i4"), (schema.numeric, "<f4"))
-        )
-        self.record = np.dtype([("time", time), ("gap", "<f4"), *codes, *numbers])
+        fields = [(field.name, "<i4" if isinstance(field, Categorical) else "<f4") for field in schema.fields]
+        self.record = np.dtype([("time", time), ("gap", "<f4"), *fields])
 
     def advance(self, x: Sequences, known: Array, stored: list[bytes]) -> tuple[list[bytes], Tensor]:
         """Return the latest events, after the rows' events, and `(n, dim)` their embeddings.
