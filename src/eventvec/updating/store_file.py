@@ -148,22 +148,17 @@ def _connected(path: Path) -> Iterator[sqlite3.Connection]:
         yield db
 
 
-def create_store(path: Path, described: Mapping[str, str]) -> None:
+def create_store(path: Path, described: Mapping[str, object]) -> None:
     """Create an empty store; of two processes that do so at the same time, only one creates it."""
     refuse_inside_model(path, "name a store elsewhere", CheckpointError)
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
         db.executescript(f"{TABLES} PRAGMA application_id = {MARK}; PRAGMA user_version = {FORMAT}; COMMIT")
-        db.executemany("INSERT INTO meta VALUES (?, ?)", described.items())
+        db.executemany("INSERT INTO meta VALUES (?, ?)", ((name, str(value)) for name, value in described.items()))
         content = bytearray(db.serialize())
     content[WAL] = b"\x02\x02"
     with whole(path, replace=False) as draft:  # mode 0600, as that of the log that sqlite creates beside it
         draft.write_bytes(content)
-
-
-def create_shard(path: Path, run: str, shard: Shard) -> None:
-    """Create the empty store of a shard, whose kind and vocabularies are those of the first batch."""
-    create_store(path, {"run": run, **{name: str(value) for name, value in shard._asdict().items()}})
 
 
 def _described(db: sqlite3.Connection) -> dict[str, str]:
