@@ -91,21 +91,13 @@ class Embeddings:
                 f"embeddings must have the shape ({len(data)}, dim), with a row for each entity, got {values.shape}"
             )
         check_names(data, (lineage or {}).get("names", ()))
-        x = data.sequences.to("cpu")
+        values, events = values.astype(np.float32, copy=False), data.sequences.lengths.cpu().numpy()
         metadata = {"fingerprint": data.fingerprint, **(lineage or {})}
         if data.origin.options:
             metadata["data"] = dict(data.origin.options)
         if data.origin.until is not None:
             metadata["until"] = data.origin.until
-        return Embeddings(
-            data.keys,
-            values.astype(np.float32, copy=False),
-            x.lengths.numpy(),
-            _last_times(data),
-            data.schema,
-            metadata,
-            data.moments,
-        )
+        return Embeddings(data.keys, values, events, _last_times(data), data.schema, metadata, data.moments)
 
     def __len__(self) -> int:
         return len(self.keys)

@@ -55,7 +55,7 @@ def check_output(path: Path | str, inputs: Iterable[Any] = (), *, overwrite: boo
     check_place(path)
     place = path.resolve()
     for each in _places(paths):
-        for source in (Path(match).resolve() for match in glob.glob(os.fspath(each)) or [os.fspath(each)]):
+        for source in (Path(match).resolve() for match in glob.glob(each) or [each]):
             if place == source or place in (source.with_name(f"{source.name}{end}") for end in ("-wal", "-shm")):
                 raise ConfigError(f"{path} is an input; name another file to write")
             if source.is_dir() and source in place.parents:
@@ -136,11 +136,8 @@ def _ours(path: Path) -> bool:
     """Return whether eventvec wrote a file."""
     with path.open("rb") as file:
         start = file.read(4096)
-    if not start:
-        return True  # an empty file holds nothing that could be lost
-    if GENERATOR in start or start[2:].startswith(ONNX):
-        return True
-    if start[8:].startswith(b'{"__metadata__":{') and f'"{INDEX}":'.encode() in start:
+    is_index = start[8:].startswith(b'{"__metadata__":{') and f'"{INDEX}":'.encode() in start
+    if not start or GENERATOR in start or start[2:].startswith(ONNX) or is_index:  # an empty file has nothing to lose
         return True
     try:
         return MARK in (parquet_schema(path).metadata or {})
