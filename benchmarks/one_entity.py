@@ -31,7 +31,8 @@ import torch
 
 import eventvec as ev
 from benchmarks.measure import Row, alternate, options, ratio, show
-from eventvec.serving import Push, StateSession
+from eventvec.serving.pushes import Push
+from eventvec.serving.session import StateSession
 
 CODES = ("carrier", "origin", "dest", "hour", "weekday", "cancelled")
 NUMBERS = ("dep_delay", "arr_delay", "distance", "air_time")

@@ -18,7 +18,7 @@ from eventvec.errors import ConfigError
 from eventvec.options import accepts, as_table, descriptions, gather, option_types, those_of, within
 from eventvec.tables.read_options import GROUPS, Columns, Cuts, Storage, TableFormat
 from eventvec.training import FitOptions
-from eventvec.updating import UpdateOptions
+from eventvec.updating.update_options import UpdateOptions
 
 
 @dataclass(frozen=True)

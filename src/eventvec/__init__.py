@@ -33,10 +33,10 @@ if typing.TYPE_CHECKING:
     from eventvec.describing import describe as describe
     from eventvec.embedding import embed as embed
     from eventvec.embedding import encode as encode
-    from eventvec.engines import Shards as Shards
-    from eventvec.engines import embed_shards as embed_shards
-    from eventvec.engines import forget_in_shards as forget_in_shards
-    from eventvec.engines import update_shards as update_shards
+    from eventvec.engines.shards import Shards as Shards
+    from eventvec.engines.shards import embed_shards as embed_shards
+    from eventvec.engines.shards import update_shards as update_shards
+    from eventvec.engines.state_folder import forget_in_shards as forget_in_shards
     from eventvec.errors import CheckpointError as CheckpointError
     from eventvec.errors import ConfigError as ConfigError
     from eventvec.errors import DataError as DataError
@@ -66,11 +66,11 @@ if typing.TYPE_CHECKING:
     from eventvec.sequences import join as join
     from eventvec.sequences import searchsorted as searchsorted
     from eventvec.sequences import stack as stack
-    from eventvec.serving import Push as Push
-    from eventvec.serving import Pushed as Pushed
-    from eventvec.serving import StateSession as StateSession
-    from eventvec.serving import open_state as open_state
+    from eventvec.serving.pushes import Push as Push
+    from eventvec.serving.pushes import Pushed as Pushed
     from eventvec.serving.server import serve as serve
+    from eventvec.serving.session import StateSession as StateSession
+    from eventvec.serving.session import open_state as open_state
     from eventvec.shift import drift as drift
     from eventvec.statistics import Estimate as Estimate
     from eventvec.tables import Embeddings as Embeddings
@@ -90,9 +90,9 @@ if typing.TYPE_CHECKING:
     from eventvec.training.records import to_mlflow as to_mlflow
     from eventvec.training.records import to_tensorboard as to_tensorboard
     from eventvec.tuning import tune as tune
-    from eventvec.updating import Updated as Updated
-    from eventvec.updating import forget as forget
-    from eventvec.updating import update as update
+    from eventvec.updating.batches import Updated as Updated
+    from eventvec.updating.batches import update as update
+    from eventvec.updating.store_file import forget as forget
     from eventvec.views import as_of as as_of
 
 first_use.import_at_first_use(
@@ -106,7 +106,8 @@ first_use.import_at_first_use(
         "eventvec.dataset": "Dataset Origin",
         "eventvec.describing": "describe",
         "eventvec.embedding": "embed encode",
-        "eventvec.engines": "Shards embed_shards forget_in_shards update_shards",
+        "eventvec.engines.shards": "Shards embed_shards update_shards",
+        "eventvec.engines.state_folder": "forget_in_shards",
         "eventvec.errors": "CheckpointError ConfigError DataError EventvecError EventvecWarning",
         "eventvec.evaluation": "evaluate score_features",
         "eventvec.exporting": "to_onnx",
@@ -121,8 +122,9 @@ first_use.import_at_first_use(
         "eventvec.schema": "Schema",
         "eventvec.searching": "Index SentenceIndex read_index search",
         "eventvec.sequences": "Sequences join searchsorted stack",
-        "eventvec.serving": "Push Pushed StateSession open_state",
+        "eventvec.serving.pushes": "Push Pushed",
         "eventvec.serving.server": "serve",
+        "eventvec.serving.session": "StateSession open_state",
         "eventvec.shift": "drift",
         "eventvec.statistics": "Estimate",
         "eventvec.tables": "Embeddings Fitting attach read read_embeddings read_series until write",
@@ -130,7 +132,8 @@ first_use.import_at_first_use(
         "eventvec.training": "FitOptions HeadOptions fine_tune fit fit_head",
         "eventvec.training.records": "to_mlflow to_tensorboard",
         "eventvec.tuning": "tune",
-        "eventvec.updating": "Updated forget update",
+        "eventvec.updating.batches": "Updated update",
+        "eventvec.updating.store_file": "forget",
         "eventvec.views": "as_of",
     },
     modules=("datasets", "encoders", "losses", "methods", "views"),

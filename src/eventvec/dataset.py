@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import ConfigError, DataError, refuse_masked
-from eventvec.schema import KNOWN, Categorical, Schema
+from eventvec.schema import KNOWN, Categorical, Schema, Text
 from eventvec.sequences import Array, RowIndex, Sequences, Values, histories, on_host
 
 
@@ -178,6 +178,20 @@ def period(x: Sequences) -> tuple[Any, Any] | None:
         return None
     starts, lengths = x.starts[filled], x.lengths[filled]
     return time[starts].min().item(), time[starts + lengths - 1].max().item()  # a row is in order of time
+
+
+def row_without_events(schema: Schema) -> Sequences:
+    """Return one row without events, with the columns of a schema."""
+    none, time = torch.zeros(0, dtype=torch.int64), torch.float64 if schema.time_kind == "float" else torch.int64
+    columns: dict[str, Values] = {"time": none.to(time), "gap": none.float()}
+    columns |= {column.name: none.int() for column in schema.categorical}
+    columns |= {column.name: none.float() for column in schema.numeric}
+    for column in schema.nested:
+        values = {"bytes": none.byte()} if isinstance(column, Text) else {"code": none.int()}
+        columns[column.name] = Sequences(values, none, none)
+    if schema.known_at is not None:
+        columns[KNOWN] = none.to(time)
+    return Sequences(columns, torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64))
 
 
 def last_times(x: Sequences) -> Tensor:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from eventvec import interrupts
 from eventvec.credentials import is_address
-from eventvec.errors import ConfigError
+from eventvec.errors import ConfigError, EventvecError
 
 RANDOM = "[0-9a-f]" * 16
 """The part of a draft's name that is random."""
@@ -118,14 +118,24 @@ def sweep(folder: Path | str, name: str | None = None) -> None:
                 os.close(handle)
 
 
-def run_above(path: Path) -> Path | None:
-    """Return the model folder in which a path lies, or None.
+def refuse_inside_model(
+    path: Path, remedy: str, error: type[EventvecError] = ConfigError, *, itself: bool = True
+) -> None:
+    """Refuse a path that lies in a model folder.
+
+    Args:
+        path: The path.
+        remedy: What to name in its place, for the message.
+        error: The class of the error.
+        itself: Whether a path that is a model folder is refused too.
 
     Example:
-        >>> run_above(Path("/absent/events.parquet")) is None
-        True
+        >>> refuse_inside_model(Path("/absent/events.parquet"), "name a file elsewhere")
     """
-    return next((parent for parent in path.resolve().parents if (parent / "model.json").is_file()), None)
+    place = path.resolve()
+    for folder in (place, *place.parents) if itself else place.parents:
+        if (folder / "model.json").is_file():
+            raise error(f"{path} lies in the model folder {folder}; {remedy}")
 
 
 @contextmanager

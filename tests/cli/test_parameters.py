@@ -25,7 +25,7 @@ from eventvec.options import descriptions
 from eventvec.tables.read_options import Columns, Cuts, HoldOut, StaticColumns, TableFormat
 from eventvec.training import FitOptions
 from eventvec.tuning.tune_options import TuneOptions
-from eventvec.updating import UpdateOptions
+from eventvec.updating.update_options import UpdateOptions
 
 
 @dataclass(frozen=True)

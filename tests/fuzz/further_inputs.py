@@ -17,7 +17,7 @@ from pages_law import PAYLOADS
 
 import eventvec as ev
 from eventvec import searching
-from eventvec.engines import embed_shards, update_shards
+from eventvec.engines.shards import embed_shards, update_shards
 
 HOSTILE = f"code{PAYLOADS[0]}"
 """A column of the hostile table of events."""

@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 import eventvec as ev
 import processes
 from eventvec.cli import app
-from eventvec.serving import Push, Pushed
+from eventvec.serving.pushes import Push, Pushed
 from updates import untrained
 
 KEYS = [f"secret-{i:04}" for i in range(7)]

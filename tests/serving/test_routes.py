@@ -16,10 +16,11 @@ import pytest
 
 import eventvec as ev
 import updates
-from eventvec.serving import Push, ServeOptions, StateSession
 from eventvec.serving.limits import BODIES, Limits, read_token
-from eventvec.serving.pushes import Pushed
+from eventvec.serving.pushes import Push, Pushed
 from eventvec.serving.routes import application
+from eventvec.serving.serve_options import ServeOptions
+from eventvec.serving.session import StateSession
 from served import event
 
 FAULTY = "secret-key"

@@ -20,9 +20,8 @@ import torch
 import eventvec as ev
 import processes
 from eventvec.errors import CheckpointError, ConfigError, DataError
-from eventvec.serving import Push, Pushed
 from eventvec.serving import checkpoints as module
-from eventvec.serving.pushes import Events
+from eventvec.serving.pushes import Events, Push, Pushed
 from updates import content, table, untrained, whole, with_late_events
 
 KEY = "id"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from eventvec.errors import ConfigError
-from eventvec.tables.addresses import address_of, as_output, public_name, quoted, without_secrets_of
+from eventvec.tables.addresses import address_of, as_output, name_of, quoted, without_secrets_of
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_what_is_no_address_is_refused_in_a_sentence(text: str | Path, sentence:
 def test_passwords_are_not_in_names(place: str) -> None:
     address = address_of(f"postgresql://{place}#t")
     assert address is not None
-    for text in (address.name, repr(address), public_name(f"postgresql://{place}#t"), str(address.identity)):
+    for text in (address.name, repr(address), name_of(f"postgresql://{place}#t"), str(address.identity)):
         assert "ter2" not in text
     assert address.name.startswith("postgresql://ann@")
     assert address_of(address.name) is not None

@@ -296,7 +296,7 @@ def test_a_write_that_fails_leaves_everything_as_it_was(
         raise OSError("the disk is full")
 
     address = target(tmp_path, kind)
-    module = "delta_tables._writable" if kind == "delta" else "duckdb_tables.literal"  # which is called last
+    module = "delta_tables._delta_type" if kind == "delta" else "duckdb_tables.literal"  # which is called last
     with monkeypatch.context() as patch:
         patch.setattr(f"eventvec.tables.{module}", fail)
         with pytest.raises(OSError, match="the disk is full"):

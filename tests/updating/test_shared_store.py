@@ -7,7 +7,8 @@ import random
 import signal
 import sqlite3
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -90,14 +91,15 @@ class Calls:
 
 def observe_statements(patch: pytest.MonkeyPatch) -> None:
     """Let connections call a function after each 20 instructions of a statement."""
-    connect = store_file._connect
+    connected = store_file._connected
 
-    def observed_connect(path: Path) -> sqlite3.Connection:
-        db = connect(path)
-        db.set_progress_handler(lambda: 0, 20)
-        return db
+    @contextmanager
+    def observed(path: Path) -> Iterator[sqlite3.Connection]:
+        with connected(path) as db:
+            db.set_progress_handler(lambda: 0, 20)
+            yield db
 
-    patch.setattr(store_file, "_connect", observed_connect)
+    patch.setattr(store_file, "_connected", observed)
 
 
 def before_each(patch: pytest.MonkeyPatch, stage: str, action: Callable[[], None]) -> None:

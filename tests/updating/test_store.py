@@ -13,7 +13,7 @@ import pytest
 import eventvec as ev
 from eventvec.errors import CheckpointError
 from eventvec.updating.store import ROWS, Facts
-from eventvec.updating.store_file import Shard, create_shard, forget, opened, verify
+from eventvec.updating.store_file import Shard, create_store, forget, opened, verify
 from updates import table, untrained
 
 INTEGER = np.dtype(np.int64)
@@ -231,7 +231,7 @@ def test_a_folder_is_no_store(tmp_path: Path) -> None:
 
 
 def shard_store(path: Path, shard: Shard) -> Path:
-    create_shard(path, "3f2a", shard)
+    create_store(path, {"run": "3f2a", **shard._asdict()})
     with opened(path, "3f2a", "state", shard=shard) as store, store.writing():
         store.add(0, ["a"], facts(1), facts(1), [b""])
     return path

@@ -10,23 +10,12 @@ import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tomli_w
 import typer
 
-from eventvec import (
-    engines,
-    evaluation,
-    models,
-    part_names,
-    predicting,
-    reporting,
-    searching,
-    tables,
-    training,
-    updating,
-)
+from eventvec import evaluation, models, part_names, predicting, reporting, searching, tables, training
 from eventvec.cli import terminal
 from eventvec.cli.application import Output, Overwrite, RunFolder, command
 from eventvec.cli.doctor import show_machine
@@ -54,13 +43,16 @@ from eventvec.engines.job import EngineOptions
 from eventvec.errors import ConfigError
 from eventvec.evaluation.evaluation_options import EvaluationOptions, LabelOptions
 from eventvec.options import gather, those_of
-from eventvec.tables.addresses import address_of, public_name
+from eventvec.tables.addresses import address_of, name_of
 from eventvec.tables.read_options import GROUPS, Columns, Cuts, HoldOut, LabelTime, StaticColumns, Storage, TableFormat
 from eventvec.toml_tables import Table, change, read_config
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.head_options import HeadOptions
 from eventvec.training.progress_bars import bar
 from eventvec.updating.update_options import UpdateOptions
+
+if TYPE_CHECKING:
+    from eventvec.engines.shards import Shards
 
 label_option = functools.partial(typer.Option, rich_help_panel=PANELS["LabelTime"])
 label_text = functools.partial(text_option, rich_help_panel=PANELS["LabelTime"])
@@ -252,18 +244,18 @@ def embed(
             raise ConfigError(
                 "--store is for events that one process reads; an engine divides them itself: leave it out"
             )
+        from eventvec.engines.shards import embed_shards
+
         chosen: dict[str, Any] = {"wide": wide, "normalize": normalize, "precision": precision, **options}
         with bar("embedding") as tick:
-            shards = engines.embed_shards(
-                run, events, output, device=device, overwrite=overwrite, progress=tick, **chosen
-            )
+            shards = embed_shards(run, events, output, device=device, overwrite=overwrite, progress=tick, **chosen)
         _show_shards(shards, json_)
         return
     trained, data = to_score(run, events, output, overwrite, device, options)
     with bar("embedding") as tick:
         z = trained.embed(data, normalize=normalize, precision=precision, progress=tick)  # type: ignore[arg-type]
     tables.write(output, z, wide=wide, overwrite=overwrite)
-    terminal.show({"output": public_name(output), **counts(data), "dim": z.shape[1], "run": trained.id}, json_)
+    terminal.show({"output": name_of(output), **counts(data), "dim": z.shape[1], "run": trained.id}, json_)
 
 
 @command
@@ -299,9 +291,11 @@ def update(
         for path, each in followed.items():
             if each.has(forget):
                 each.forget(forget).save(path)
+        from eventvec.engines.state_folder import forget_in_shards
         from eventvec.models.model_files import read_finished
+        from eventvec.updating import store_file
 
-        delete = engines.forget_in_shards if state.is_dir() else updating.forget
+        delete = forget_in_shards if state.is_dir() else store_file.forget
         delete(state, forget, read_finished(run)["states"])
         terminal.show({"state": str(state), "forgotten": 1}, json_)
         return
@@ -310,27 +304,31 @@ def update(
     if _is_on_engine(options):
         if followed:
             raise ConfigError("--index follows one state store; update without --engine, or build the index anew")
+        from eventvec.engines.shards import update_shards
+
         with bar("updating") as tick:
-            shards = engines.update_shards(
+            shards = update_shards(
                 run, events, state, output, device=device, overwrite=overwrite, progress=tick, **options
             )
         _show_shards(shards, json_, new=shards.new, late=shards.late)
         return
     tables.check_place(state)
     tables.check_output(output, [run, events, state, *followed, options.get("history")], overwrite=overwrite)
+    from eventvec.updating import batches
+
     trained = on_device(run, device)
     for each in followed.values():
         if isinstance(each, searching.Index):
             each.check_model(trained.lineage.run)
     with bar("updating"):
-        updated = updating.update(trained, events, state, **options)
+        updated = batches.update(trained, events, state, **options)
     terminal.notes(updated.notes)
     z = updated.embeddings
     for path, each in followed.items():  # before the output, whose absence tells a job to try again
         each.update(z).save(path)
     tables.write(output, z, merge=address_of(output) is not None, overwrite=overwrite)
     counts = {"entities": len(z), "new": updated.new, "late": updated.late, "applied": updated.applied}
-    terminal.show({"output": public_name(output), **counts, "dim": z.shape[1], "run": trained.id}, json_)
+    terminal.show({"output": name_of(output), **counts, "dim": z.shape[1], "run": trained.id}, json_)
 
 
 @command
@@ -383,7 +381,7 @@ def predict(
         )
     tables.write(output, predictions, overwrite=overwrite)
     described = {**counts(rows.data), "rows": len(predictions), "columns": predictions.column_names, "run": trained.id}
-    terminal.show({"output": public_name(output), **described}, json_)
+    terminal.show({"output": name_of(output), **described}, json_)
 
 
 @command
@@ -406,7 +404,7 @@ def surprise(
         table = predicting.surprise(trained, data, progress=tick)
     tables.write(output, table, overwrite=overwrite)
     described = {**counts(data), "events": len(table), "columns": table.column_names, "run": trained.id}
-    terminal.show({"output": public_name(output), **described}, json_)
+    terminal.show({"output": name_of(output), **described}, json_)
 
 
 @command
@@ -504,7 +502,7 @@ def _is_on_engine(options: Mapping[str, Any]) -> bool:
     return False
 
 
-def _show_shards(shards: engines.Shards, json_: bool, **counts: int) -> None:
+def _show_shards(shards: Shards, json_: bool, **counts: int) -> None:
     """Print what was written into a folder of shards, with further counts of a batch."""
     notes = shards.notes
     more = [f"{len(notes) - NOTES:,} more notes are in the manifest"] if len(notes) > NOTES else []

@@ -16,7 +16,7 @@ from eventvec.cli.parameters import EventsArgument, Json, given, split_names, ta
 from eventvec.errors import ConfigError, DataError, listed
 from eventvec.labels.future_options import FutureOptions
 from eventvec.options import option_types
-from eventvec.tables.addresses import public_name
+from eventvec.tables.addresses import name_of
 from eventvec.tables.read_options import Columns, Cuts, Storage, TableFormat
 from eventvec.training.progress_bars import bar
 
@@ -162,7 +162,7 @@ def features(
     terminal.notes(z.metadata["notes"])
     tables.write(output, z, overwrite=overwrite)
     folder = {} if save is None else {"model": str(save)}
-    terminal.show({"output": public_name(output), **counts(z), "features": z.shape[1], **folder}, json_)
+    terminal.show({"output": name_of(output), **counts(z), "features": z.shape[1], **folder}, json_)
 
 
 @command
@@ -215,4 +215,4 @@ def labels(
     terminal.notes(described["notes"])
     tables.write(output, table, overwrite=overwrite)
     counted = {"rows": len(table), "censored": described["censored"], "columns": table.column_names}
-    terminal.show({"output": public_name(output), **counted}, json_)
+    terminal.show({"output": name_of(output), **counted}, json_)

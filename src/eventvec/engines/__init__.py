@@ -5,23 +5,3 @@
 with a shard is the same for all of them, in `shard_worker`. A command that was killed goes on where it was when it is
 given again: finished shards are not computed again, and a folder without a manifest is not complete.
 """
-
-from typing import TYPE_CHECKING
-
-from eventvec.first_use import import_at_first_use
-
-if TYPE_CHECKING:
-    from eventvec.engines.job import EngineOptions as EngineOptions
-    from eventvec.engines.shards import Shards as Shards
-    from eventvec.engines.shards import embed_shards as embed_shards
-    from eventvec.engines.shards import update_shards as update_shards
-    from eventvec.engines.state_folder import forget_in_shards as forget_in_shards
-
-import_at_first_use(
-    __name__,
-    {
-        "eventvec.engines.job": "EngineOptions",
-        "eventvec.engines.shards": "Shards embed_shards update_shards",
-        "eventvec.engines.state_folder": "forget_in_shards",
-    },
-)

@@ -41,17 +41,6 @@ class Part(NamedTuple):
     end: int
 
 
-class Chunk(NamedTuple):
-    """Rows that were divided at once.
-
-    Args:
-        by_shard: The rows of each shard, which may be none.
-    """
-
-    order: int
-    by_shard: list[pa.RecordBatch]
-
-
 def event_file(path: Path) -> EventFile:
     """Return a file of events as it is now."""
     _, size, changed = stamp_of(path)
@@ -80,8 +69,8 @@ def parts_of(job: Job) -> list[Part]:
     return parts
 
 
-def chunks_of(job: Job, part: Part, finished: Collection[int]) -> Iterator[Chunk]:
-    """Yield the rows of a part, divided into shards, about `ROWS` rows at a time.
+def chunks_of(job: Job, part: Part, finished: Collection[int]) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
+    """Yield the rows of a part, about `ROWS` at a time: a number that gives their order, and those of each shard.
 
     Args:
         finished: The shards that are left out, because they are written already.
@@ -99,7 +88,7 @@ def chunks_of(job: Job, part: Part, finished: Collection[int]) -> Iterator[Chunk
             table = without_dictionaries(plain(table, str(path)))  # pyarrow cannot reorder rows of every type
             shard = shards_of(table.column(0), job.shards, f"column {shown(job.columns[0])} of {path}", begun)
             begun += len(table)
-            yield Chunk(part.number << 32 | number, _divided(table, shard, job.shards, finished))
+            yield part.number << 32 | number, _divided(table, shard, job.shards, finished)
     _check_unchanged(file)
 
 

@@ -120,17 +120,7 @@ class Job:
 
     def described(self) -> dict[str, Any]:
         """Return what decides the content of the output, as JSON holds it, in which two jobs can be compared."""
-        told = asdict(self) | {"device": None, "output": None, "files": [vars(file) for file in self.files]}
-        files = hashlib.sha256(json.dumps(told.pop("files")).encode()).hexdigest()
-        told = {name: value for name, value in told.items() if value is not None}
-        return json.loads(json.dumps(told | {"events": f"{len(self.files)} files, {files}"}, default=str))  # type: ignore[no-any-return]
-
-
-def shards_for(rows: int) -> int:
-    """Return the number of shards of a table.
-
-    Example:
-        >>> shards_for(1000), shards_for(100_000_000)
-        (16, 48)
-    """
-    return max(FEWEST, -(-rows // ROWS_OF_SHARD))
+        entries = asdict(self) | {"device": None, "output": None, "files": [vars(file) for file in self.files]}
+        files = hashlib.sha256(json.dumps(entries.pop("files")).encode()).hexdigest()
+        entries = {name: value for name, value in entries.items() if value is not None}
+        return json.loads(json.dumps(entries | {"events": f"{len(self.files)} files, {files}"}, default=str))  # type: ignore[no-any-return]

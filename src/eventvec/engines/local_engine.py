@@ -33,28 +33,22 @@ def run_local(job: Job, parts: Sequence[Part], finished: Collection[int], worker
     folder = job.scratch / "events"
     folder.mkdir(mode=0o700, exist_ok=True)
     try:
-        yield from _divided_and_scored(job, folder, parts, finished, workers)
+        files = [folder / f"{part.number:05d}.arrow" for part in parts]
+        dividing = {part.number: partial(_divide, job, part, file) for part, file in zip(parts, files, strict=True)}
+        failed = [outcome for outcome in _side_by_side(dividing, workers) if outcome.error]
+        yield from failed
+        if failed:  # a shard must not be embedded without some of its rows
+            return
+        scoring = {
+            shard: partial(score, job, shard, partial(_rows_of, files, job.shards, shard))
+            for shard in range(job.shards)
+            if shard not in finished
+        }
+        yield from _side_by_side(scoring, workers)
     except BaseException:  # such as KeyboardInterrupt: the processes have been killed, perhaps while they wrote
         for place in (Path(job.output), job.scratch, folder):
             sweep(place)
         raise
-
-
-def _divided_and_scored(
-    job: Job, folder: Path, parts: Sequence[Part], finished: Collection[int], workers: int | None
-) -> Iterator[Outcome]:
-    files = [folder / f"{part.number:05d}.arrow" for part in parts]
-    dividing = {part.number: partial(_divide, job, part, file) for part, file in zip(parts, files, strict=True)}
-    failed = [outcome for outcome in _side_by_side(dividing, workers) if outcome.error]
-    yield from failed
-    if failed:  # a shard must not be embedded without some of its rows
-        return
-    scoring = {
-        shard: partial(score, job, shard, partial(_rows_of, files, job.shards, shard))
-        for shard in range(job.shards)
-        if shard not in finished
-    }
-    yield from _side_by_side(scoring, workers)
 
 
 def _divide(job: Job, part: Part, file: Path) -> Outcome:
@@ -64,8 +58,8 @@ def _divide(job: Job, part: Part, file: Path) -> Outcome:
     try:
         with whole(file) as draft, ExitStack() as stack:
             writer = None
-            for chunk in chunks_of(job, part, ()):  # of all shards, because the file may be read again later
-                for rows in chunk.by_shard:
+            for _, by_shard in chunks_of(job, part, ()):  # of all shards, because the file may be read again later
+                for rows in by_shard:
                     writer = writer or stack.enter_context(pa.ipc.new_file(str(draft), rows.schema))
                     writer.write_batch(rows)
     except (EventvecError, OSError) as error:

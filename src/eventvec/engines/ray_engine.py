@@ -57,10 +57,10 @@ def run_ray(job: Job, parts: Sequence[Part], finished: Collection[int], workers:
 def _divide(job: Job, finished: Collection[int], parts: pa.Table) -> Iterator[pa.Table]:
     """Yield the rows of parts, divided into shards."""
     yield SHUFFLED.empty_table()
-    for rows in divided(job, finished, parts):
+    for rows in divided(job, finished, [parts]):
         yield pa.Table.from_batches([rows])
 
 
 def _embed(job: Job, slices: pa.Table) -> pa.Table:
     """Return the outcome of the shard of some slices."""
-    return pa.Table.from_batches(scored(job, slices.to_pylist()), OUTCOMES)
+    return pa.Table.from_batches(scored(job, [slices]), OUTCOMES)

@@ -90,21 +90,19 @@ def _scored(job: Job, shard: int, tables_: Callable[[], Sequence[pa.Table]]) -> 
         data = _read(job, run, shard, table) if len(table) else None
     name = file_of(shard)
     worker = f"{socket.gethostname()}:{os.getpid()}"
-    record = ShardRecord(shard=shard, file=None, rows=len(table), worker=worker)
+    n_rows, written = len(table), dict[str, Any](file=None)
     del table
     if data is not None:
         with _timed(seconds, "embed"):
-            z, told = _embedded(job, run, shard, data)
+            z, facts = _embedded(job, run, shard, data)
         path = Path(job.output) / name
         with _timed(seconds, "write"):
             tables.write(path, z, wide=job.wide, overwrite=True)
-        record = record.model_copy(
-            update={
-                "file": name, "entities": len(z), "events": int(z.events.sum()), "bytes": path.stat().st_size,
-                "sha256": digest_of(path), **told,
-            }
-        )  # fmt: skip
-    record = record.model_copy(update={"seconds": seconds})
+        written = {
+            "file": name, "entities": len(z), "events": int(z.events.sum()), "bytes": path.stat().st_size,
+            "sha256": digest_of(path), **facts,
+        }  # fmt: skip
+    record = ShardRecord(shard=shard, rows=n_rows, worker=worker, seconds=seconds, **written)
     write_text(record_of(job, shard), record.model_dump_json())
     return record
 
@@ -170,11 +168,9 @@ def _table(path: str, stamps: tuple[tuple[int, int], ...]) -> pa.Table:
 
 
 def _embedded(job: Job, run: Model, shard: int, data: Dataset) -> tuple[Embeddings, dict[str, Any]]:
-    """Return the embeddings of a shard, and what its record tells beside."""
+    """Return the embeddings of a shard, and further entries of its record."""
     if job.state is None:
-        with warnings.catch_warnings(
-            action="ignore", category=EventvecWarning
-        ):  # a note of the shard has the sentences
+        with warnings.catch_warnings(action="ignore", category=EventvecWarning):  # the notes have the sentences
             z = run.embed(data, **job.scoring)
         return z, {"notes": [*data.notes, *unlike(data, run.lineage.data)]}
     options = dict(job.scoring)
@@ -182,8 +178,8 @@ def _embedded(job: Job, run: Model, shard: int, data: Dataset) -> tuple[Embeddin
         options["history"] = _part_of_table(job, run, shard, options["history"])
     place = Shard(shard, job.shards, str(job.stores))
     updated = apply_batch(run, data, store_of(job.state, shard), UpdateOptions(**options), TableFormat(), place)
-    told = {"new": updated.new, "late": updated.late, "applied": updated.applied}
-    return updated.embeddings, {**told, "notes": list(updated.notes)}
+    facts = {"new": updated.new, "late": updated.late, "applied": updated.applied}
+    return updated.embeddings, {**facts, "notes": list(updated.notes)}
 
 
 @contextmanager

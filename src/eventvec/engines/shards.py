@@ -13,14 +13,14 @@ from eventvec import models
 from eventvec.embedding import choose_device
 from eventvec.encoders.interface import capabilities
 from eventvec.engines.event_parts import event_file, parts_of
-from eventvec.engines.job import UNFINISHED, EngineOptions, Job, shards_for
+from eventvec.engines.job import FEWEST, ROWS_OF_SHARD, UNFINISHED, EngineOptions, Job
 from eventvec.engines.local_engine import run_local
 from eventvec.engines.output_folder import begin, clear, refuse_other_files
 from eventvec.engines.ray_engine import run_ray
 from eventvec.engines.spark_engine import run_spark
 from eventvec.engines.state_folder import create_stores, number_of_stores
 from eventvec.errors import ConfigError, DataError, need
-from eventvec.files import locked, path_only, run_above, write_text
+from eventvec.files import locked, path_only, refuse_inside_model, write_text
 from eventvec.models import Model
 from eventvec.options import accepts, gather_all, one_of
 from eventvec.precision import Precision
@@ -256,7 +256,7 @@ def _job(
         key_there = key if key in moments.types else opened.key_as or key
         moments.need([key_there, str(reading["cutoff_column"])], str(cutoffs))
     files = tuple(event_file(file) for file in source.files)
-    shards = shards or shards_for(sum(file.rows for file in files))
+    shards = shards or max(FEWEST, -(-sum(file.rows for file in files) // ROWS_OF_SHARD))
     return Job(
         command="embed" if state is None else "update",
         run=str(Path(model).absolute()),
@@ -285,8 +285,7 @@ def _check_output(folder: Path, inputs: list[Path]) -> None:
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder} is a file; an engine writes a folder: name a new one")
     check_place(folder)
-    if above := run_above(folder / "shard"):
-        raise ConfigError(f"{folder} lies in the model folder {above}; name a folder elsewhere")
+    refuse_inside_model(folder, "name a folder elsewhere")
     for each in inputs:
         if folder.resolve() in (each.resolve(), *each.resolve().parents):
             raise ConfigError(f"{folder} is or holds an input; name a folder elsewhere")

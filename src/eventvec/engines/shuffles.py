@@ -7,7 +7,7 @@ types for a number, an order and bytes only, whatever the events hold, and no va
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from operator import itemgetter
@@ -25,9 +25,11 @@ SHUFFLED = pa.schema([("shard", pa.int32()), ("place", pa.int64()), ("rows", pa.
 OUTCOMES = pa.schema([("outcome", pa.string())])
 
 
-def divided(job: Job, finished: Collection[int], parts: pa.Table | pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of parts, whose numbers a table has, with the columns of `SHUFFLED`."""
-    for part in parts.to_pylist():
+def divided(
+    job: Job, finished: Collection[int], parts: Iterable[pa.Table | pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of parts, given as tables with the columns of `Part`, with the columns of `SHUFFLED`."""
+    for part in _rows(parts):
         yield from _divided(job, finished, Part(**part))
 
 
@@ -39,9 +41,9 @@ def _divided(job: Job, finished: Collection[int], part: Part) -> Iterator[pa.Rec
     """
     try:
         with _counting_deaths(job, f"part {part.number}"):
-            for chunk in chunks_of(job, part, finished):
-                filled = {shard: rows for shard, rows in enumerate(chunk.by_shard) if rows.num_rows}
-                columns = [list(filled), [chunk.order] * len(filled), [_stream(rows) for rows in filled.values()]]
+            for order, by_shard in chunks_of(job, part, finished):
+                filled = {shard: rows for shard, rows in enumerate(by_shard) if rows.num_rows}
+                columns = [list(filled), [order] * len(filled), [_stream(rows) for rows in filled.values()]]
                 arrays = [pa.array(values, field.type) for values, field in zip(columns, SHUFFLED, strict=True)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=SHUFFLED)
     except (EventvecError, OSError) as error:
@@ -50,20 +52,16 @@ def _divided(job: Job, finished: Collection[int], part: Part) -> Iterator[pa.Rec
         raise
 
 
-def scored(job: Job, slices: Iterable[Mapping[str, Any]]) -> Iterator[pa.RecordBatch]:
+def scored(job: Job, slices: Iterable[pa.Table | pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the outcome of each shard as JSON, from its slices, rows of `SHUFFLED`, which follow one another."""
-    for shard, group in itertools.groupby(slices, key=itemgetter("shard")):
+    for shard, group in itertools.groupby(_rows(slices), key=itemgetter("shard")):
         streams = [each["rows"] for each in sorted(group, key=itemgetter("place"))]
-        yield pa.record_batch([[_scored(job, shard, streams)]], OUTCOMES)
-
-
-def _scored(job: Job, shard: int, ordered: Sequence[bytes]) -> str:
-    """Return the outcome of a shard as JSON."""
-    try:
-        with _counting_deaths(job, f"shard {shard}"):
-            return score(job, shard, partial(_tables, ordered)).model_dump_json()
-    except (DataError, OSError) as error:
-        return Outcome(error=str(error)).model_dump_json()
+        try:
+            with _counting_deaths(job, f"shard {shard}"):
+                outcome = score(job, shard, partial(_tables, streams))
+        except (DataError, OSError) as error:
+            outcome = Outcome(error=str(error))
+        yield pa.record_batch([[outcome.model_dump_json()]], OUTCOMES)
 
 
 @contextmanager
@@ -98,6 +96,10 @@ def explaining(job: Job, failures: tuple[type[Exception], ...]) -> Iterator[None
             reason = str(vars(error).get("java_exception") or error).strip().partition("\n")[0]
             raise DataError(f"the engine gave up: {reason}; what is written stays: give the command again") from error
         raise
+
+
+def _rows(tables: Iterable[pa.Table | pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    return (row for table in tables for row in table.to_pylist())
 
 
 def _stream(rows: pa.RecordBatch) -> bytes:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
-
-import pyarrow as pa
 
 from eventvec.engines.event_parts import Part
 from eventvec.engines.job import Job
@@ -45,10 +43,10 @@ def run_spark(job: Job, parts: Sequence[Part], finished: Collection[int], worker
         n_left = max(job.shards - len(finished), 1)
         table = ours.createDataFrame([tuple(part) for part in parts], ", ".join(f"{name} int" for name in Part._fields))
         spread = table.repartition(max(len(parts), 1), "number")
-        shuffled = spread.mapInArrow(partial(_divide, job, frozenset(finished)), "shard int, place bigint, rows binary")
+        shuffled = spread.mapInArrow(partial(divided, job, frozenset(finished)), "shard int, place bigint, rows binary")
         together = shuffled.repartition(n_left, "shard").sortWithinPartitions("shard", "place")
         with explaining(job, failures):
-            for row in together.mapInArrow(partial(_embed, job), "outcome string").collect():
+            for row in together.mapInArrow(partial(scored, job), "outcome string").collect():
                 yield Outcome.model_validate_json(row.outcome)
     finally:
         if is_ours:
@@ -56,12 +54,7 @@ def run_spark(job: Job, parts: Sequence[Part], finished: Collection[int], worker
 
 
 def _session(sql: Any, no_session: type[Exception], workers: int | None) -> tuple[Any, bool]:
-    """Return a session, and whether it was made here: for `spark-submit`, PYSPARK_SUBMIT_ARGS or this machine.
-
-    Args:
-        sql: The module `pyspark.sql`.
-        no_session: The exception of a session that does not exist or does not start.
-    """
+    """Return a session, and whether it was made here: for `spark-submit`, PYSPARK_SUBMIT_ARGS or this machine."""
     with suppress(no_session):
         return sql.SparkSession.active(), False  # the one of another thread of the caller's, too
     builder = sql.SparkSession.builder.appName("eventvec")
@@ -73,14 +66,3 @@ def _session(sql: Any, no_session: type[Exception], workers: int | None) -> tupl
         return builder.getOrCreate(), True
     except no_session as error:
         raise ConfigError("Spark did not start; it needs Java 17 or later, in the PATH or in JAVA_HOME") from error
-
-
-def _divide(job: Job, finished: Collection[int], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of parts, divided into shards."""
-    for batch in batches:
-        yield from divided(job, finished, batch)
-
-
-def _embed(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the outcome of each shard, from its slices."""
-    return scored(job, (row for batch in batches for row in batch.to_pylist()))

@@ -15,8 +15,8 @@ from pydantic import BaseModel, Field, PositiveInt, ValidationError
 from eventvec.engines.event_parts import shards_of
 from eventvec.engines.shard_worker import store_of
 from eventvec.errors import CheckpointError, ConfigError, DataError, misfit
-from eventvec.files import path_only, run_above, whole, write_text
-from eventvec.updating.store_file import Shard, create_shard, opened
+from eventvec.files import path_only, refuse_inside_model, whole, write_text
+from eventvec.updating.store_file import Shard, create_store, opened
 
 STORES = "shards.json"
 """The file that describes the folder."""
@@ -53,7 +53,8 @@ def create_stores(folder: Path, run_id: str, shards: int) -> str:
     assert held is not None
     if not held.created:
         for shard in range(shards):
-            create_shard(store_of(folder, shard), run_id, Shard(shard, shards, held.id))
+            place = Shard(shard, shards, held.id)
+            create_store(store_of(folder, shard), {"run": run_id, **place._asdict()})
         write_text(folder / STORES, held.model_copy(update={"created": True}).model_dump_json())
     return held.id
 
@@ -61,8 +62,7 @@ def create_stores(folder: Path, run_id: str, shards: int) -> str:
 def _described(folder: Path, run_id: str, shards: int | None) -> StateFolder | None:
     """Return what a folder says of itself after a check of its stores; None if there is no such folder yet."""
     file = path_only(folder) / STORES
-    if above := run_above(file):
-        raise ConfigError(f"{folder} lies in the model folder {above}; give --state a name elsewhere")
+    refuse_inside_model(folder, "give --state a name elsewhere")
     if not file.is_file():
         if folder.exists() and (not folder.is_dir() or any(file.name[0] != "." for file in folder.iterdir())):
             raise CheckpointError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from typing import Any
 
@@ -12,7 +11,7 @@ from eventvec.dataset import Dataset, repeated
 from eventvec.errors import DataError, printable, shown
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings
-from eventvec.tables.addresses import IN_MEMORY, public_name
+from eventvec.tables.addresses import IN_MEMORY, name_of
 from eventvec.tables.cutoffs import cut_before, ends
 from eventvec.tables.keys import rows_among
 from eventvec.tables.label_times import NAME_IT, TimedLabels
@@ -43,7 +42,7 @@ def refuse_later_events(z: Embeddings, limit: Any, when: str, remedy: str, inclu
 def with_cutoffs(z: Embeddings, labels: TimedLabels) -> str:
     """Return how to embed histories as of the times of labels, and how to name another time."""
     path = z.origin.get("path")
-    paths = (public_name(path) if isinstance(path, str | os.PathLike) else IN_MEMORY, labels.source)
+    paths = (name_of(path), labels.source)
     events, table = (shlex.quote(each) if each != IN_MEMORY else name for each, name in zip(paths, PLACES, strict=True))
     command = f"eventvec embed RUN {events} --cutoffs {table} --cutoff-column {shlex.quote(str(labels.time))} -o Z"
     other = f"; if {shown(labels.time)} is another time, {NAME_IT}" if labels.chosen else ""

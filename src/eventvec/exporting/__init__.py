@@ -17,21 +17,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from eventvec.dataset import row_without_events
 from eventvec.encoders import Joined
 from eventvec.encoders.interface import capabilities
-from eventvec.exporting.encoder_graph import check_exported, embed, start_state
+from eventvec.exporting.encoder_graph import check_exported, embed, stored_dim
 from eventvec.exporting.flat_rows import FlatRows
 from eventvec.exporting.graph import Graph, Value
 from eventvec.exporting.predictor_graph import described_labels, predictions, static_fields
 from eventvec.files import path_only, whole
 from eventvec.methods import Supervised
-from eventvec.methods.declarations import Method
 from eventvec.models import LEARNED, Model, check_model
 from eventvec.schema import Categorical, Numeric, Schema
 from eventvec.tables import check_output
@@ -99,19 +100,21 @@ def to_onnx(run: Model, path: Path | str, *, states: bool = True, overwrite: boo
     encoder, schema = run.encoder, run.schema
     check_exported(encoder)
     check_output(path_only(path), [run.path], overwrite=overwrite)
+    method = run.method if LEARNED in run.blocks and isinstance(run.method, Supervised) else None
     graph = Graph()
-    start, continues = start_state(encoder, schema), states and capabilities(encoder).continues
-    rows = _inputs(graph, schema, continues)
-    state = graph.input("state", np.float32, "rows", len(start)) if continues else None
-    embedding, after = embed(encoder, rows, start, state)
+    stored = stored_dim(encoder) if states and capabilities(encoder).continues else 0
+    rows = _inputs(graph, schema, stored > 0)
+    state = graph.input("state", np.float32, "rows", stored) if stored else None
+    embedding, after = embed(encoder, rows, row_without_events(schema), state)
     graph.output("embedding", embedding, "rows", int(encoder.dim))
-    _predict(run, graph, embedding)
-    if continues:
+    if method is not None:
+        _predict(method, run.info.get("temperatures", {}), graph, embedding)
+    if stored:
         assert after is not None
-        graph.output("new_state", after, "rows", len(start))
+        graph.output("new_state", after, "rows", stored)
         graph.output("new_seen", rows.seen + rows.lengths, "rows")
         graph.output("new_last_time", rows.filled.where(rows.last(rows.time), rows.last_time), "rows")
-    about = _about(run, len(start) if continues else 0)
+    about = _about(run, method, stored)
     content = graph.model({"eventvec": json.dumps(about, ensure_ascii=False)})
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as draft:
@@ -135,31 +138,23 @@ def _inputs(graph: Graph, schema: Schema, continues: bool) -> FlatRows:
     return FlatRows(graph, lengths, time, seen, last_time, columns, elements)
 
 
-def _predict(run: Model, graph: Graph, embedding: Value) -> None:
+def _predict(method: Supervised, temperatures: Mapping[str, float], graph: Graph, embedding: Value) -> None:
     """Add what the run predicts for each label to the outputs, from the embedding and from static columns."""
-    method = _method(run)
-    if not isinstance(method, Supervised):
-        return
     static = {
         field.name: graph.input(f"static.{field.name}", _column_type(field), "rows") for field in static_fields(method)
     }
     learned = embedding.part(0, int(method.encoder.dim), axis=1)  # the parts beside it come after
-    results = predictions(method, run.info.get("temperatures", {}), learned, static)
+    results = predictions(method, temperatures, learned, static)
     for target in method.label_fields:
         sizes = [len(target.values)] if isinstance(target, Categorical) else []
         graph.output(f"prediction.{target.name}", results[target.name], "rows", *sizes)
-
-
-def _method(run: Model) -> Method | None:
-    """Return the method of the trained encoder; None without one."""
-    return run.method if LEARNED in run.blocks else None
 
 
 def _column_type(field: Categorical | Numeric) -> Any:
     return np.int64 if isinstance(field, Categorical) else np.float32
 
 
-def _about(run: Model, stored_dim: int) -> dict[str, Any]:
+def _about(run: Model, method: Supervised | None, stored_dim: int) -> dict[str, Any]:
     schema, encoder = run.schema, run.encoder
     return {
         "format": FORMAT,
@@ -173,8 +168,8 @@ def _about(run: Model, stored_dim: int) -> dict[str, Any]:
         "explode": schema.explode,
         "columns": [_described(field, "codes") for field in schema.fields]
         + [_described(field, "lists") for field in schema.bags],
-        "static": [_described(field, "codes") for field in static_fields(_method(run))],
-        "labels": described_labels(_method(run)),
+        "static": [_described(field, "codes") for field in static_fields(method)],
+        "labels": described_labels(method),
         "dim": int(encoder.dim),
         "stored_dim": stored_dim,
         "parts": {name: list(place) for name, place in encoder.parts.items()} if isinstance(encoder, Joined) else {},

@@ -50,7 +50,7 @@ def embed_set(encoder: SetEncoder, rows: FlatRows) -> Value:
     values, mask = rows.padded(events, encoder.dim)
     blocks: list[Any] = list(encoder.blocks)
     for block in blocks:
-        parts = [_linear_parts(part) for part in (block.query, block.key, block.value)]
+        parts = [(part.weight, part.bias) for part in (block.query, block.key, block.value)]
         u = applied(block.norms[0], _attended(values, values, parts, _bias(mask), encoder.heads) + values)
         values = applied(block.norms[1], u + applied(block.hidden, u))
     sums = mask.unsqueeze(2).where(values, 0.0).sum(1)
@@ -90,15 +90,7 @@ def _layer(layer: nn.TransformerEncoderLayer, queries: Value, values: Value, bia
 def _attended(
     queries: Value, values: Value, parts: Sequence[tuple[Tensor, Tensor | None]], bias: Value, heads: int
 ) -> Value:
-    """Return `(rows, queries, dim)` the attention of some places to all, before any projection of the result.
-
-    Args:
-        queries: `(rows, queries, dim)`.
-        values: `(rows, steps, dim)`.
-        parts: The weights and biases of the layers that compute queries, keys and values.
-        bias: `(rows, steps)` what is added to the scores of each step.
-        heads: The number of heads.
-    """
+    """Return `(rows, queries, dim)` the attention of `queries` to `values (rows, steps, dim)`, without a projection."""
     dim = len(parts[0][0])
     size = dim // heads
     query, key, value = (
@@ -108,10 +100,6 @@ def _attended(
     scores = (query / math.sqrt(size)).transposed(0, 2, 1, 3) @ key.transposed(0, 2, 3, 1)
     shares = (scores + bias.unsqueeze(1).unsqueeze(1)).op("Softmax", axis=-1)
     return (shares @ value.transposed(0, 2, 1, 3)).transposed(0, 2, 1, 3).reshape(0, 0, dim)
-
-
-def _linear_parts(layer: nn.Linear) -> tuple[Tensor, Tensor | None]:
-    return layer.weight, layer.bias
 
 
 def _bias(mask: Value) -> Value:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 
 from eventvec.encoders import (
@@ -28,8 +27,7 @@ from eventvec.exporting.flat_rows import FlatRows
 from eventvec.exporting.graph import Value, concat
 from eventvec.exporting.recurrent_graph import embed_recurrent
 from eventvec.exporting.running_graph import embed_compressed, embed_running
-from eventvec.schema import Categorical, Schema
-from eventvec.sequences import Array, Sequences
+from eventvec.sequences import Sequences
 
 WHOLE: dict[type, Callable[[Any, FlatRows], Value]] = {
     Transformer: embed_transformer,
@@ -58,39 +56,38 @@ def check_exported(encoder: Any) -> None:
         )
 
 
-def embed(encoder: Any, rows: FlatRows, start: Array, state: Value | None) -> tuple[Value, Value | None]:
+def embed(encoder: Any, rows: FlatRows, empty: Sequences, state: Value | None) -> tuple[Value, Value | None]:
     """Return `(rows, dim)` the embedding and `(rows, k)` the state after the events, None for an encoder without.
 
     Args:
-        encoder: The encoder.
-        rows: The rows.
-        start: `(k,)` the state before any event.
+        empty: One row without events, whose state is the one before any event.
         state: `(rows, k)` the states before the events, as given; None if all events are there.
     """
     if isinstance(encoder, Joined):
         parts: list[Any] = [*encoder.encoders.values()]
-        sizes = [stored_dim(part) for part in parts]
-        starts = np.split(start, np.cumsum(sizes)[:-1])
-        given = [None] * len(parts) if state is None else state.split(sizes, axis=1)
-        pairs = [embed(*each) for each in zip(parts, [rows] * len(parts), starts, given, strict=True)]
+        given = [None] * len(parts) if state is None else state.split(list(map(stored_dim, parts)), axis=1)
+        pairs = [embed(part, rows, empty, each) for part, each in zip(parts, given, strict=True)]
         after = [state for _, state in pairs if state is not None]
         return concat([embedding for embedding, _ in pairs], 1), concat(after, 1) if after else None
     if isinstance(encoder, Compressed):
-        features, new = embed(encoder.encoder, rows, start, state)
+        features, new = embed(encoder.encoder, rows, empty, state)
         return embed_compressed(encoder, features), new
     if type(encoder) in WHOLE:
         return WHOLE[type(encoder)](encoder, rows), None
     if isinstance(encoder, Recurrent):
-        return embed_recurrent(encoder, rows, _before(rows, start, state))
+        return embed_recurrent(encoder, rows, _before(encoder, rows, empty, state))
     assert isinstance(encoder, RunningHandcrafted)
-    return embed_running(encoder, rows, None if state is None else _before(rows, start, state))
+    return embed_running(encoder, rows, None if state is None else _before(encoder, rows, empty, state))
 
 
-def _before(rows: FlatRows, start: Array, state: Value | None) -> Value:
+def _before(encoder: Any, rows: FlatRows, empty: Sequences, state: Value | None) -> Value:
     """Return `(rows, k)` the states before the events: those given, and that before any event in place of the rest."""
-    graph, initial = rows.graph, rows.graph.constant(start[None])
+    device = next((weight.device for weight in encoder.parameters()), torch.device("cpu"))
+    with torch.inference_mode():
+        start = encoder.state(empty.to(device)).float().cpu().numpy()
+    graph, initial = rows.graph, rows.graph.constant(start)
     if state is None:
-        return initial.op("Expand", concat([rows.n.reshape(1), graph.integers(len(start))], 0))
+        return initial.op("Expand", concat([rows.n.reshape(1), graph.integers(start.shape[1])], 0))
     return (rows.seen > 0).unsqueeze(1).where(state, initial)
 
 
@@ -99,28 +96,3 @@ def stored_dim(encoder: Any) -> int:
     if isinstance(encoder, Joined):
         return sum(map(stored_dim, encoder.encoders.values()))
     return int(encoder.stored_dim) if capabilities(encoder).continues else 0
-
-
-def start_state(encoder: Any, schema: Schema) -> Array:
-    """Return `(k,)` float32, the state before any event, of the parts that have one."""
-    time = torch.float64 if schema.time_kind == "float" else torch.int64
-    columns: dict[str, Any] = {"time": torch.zeros(0, dtype=time), "gap": torch.zeros(0)}
-    for field in schema.fields:
-        columns[field.name] = torch.zeros(0, dtype=torch.int32 if isinstance(field, Categorical) else torch.float32)
-    nothing = torch.zeros(0, dtype=torch.int64)
-    for bag in schema.bags:
-        columns[bag.name] = Sequences({"code": torch.zeros(0, dtype=torch.int32)}, nothing, nothing)
-    place = next((weight.device for weight in encoder.parameters()), torch.device("cpu"))
-    empty = Sequences(columns, torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)).to(place)
-    with torch.inference_mode():
-        return _state(encoder, empty)
-
-
-def _state(encoder: Any, x: Sequences) -> Array:
-    """Return `(k,)` float32, the state of the first row, of the parts that have one."""
-    if isinstance(encoder, Joined):
-        return np.concatenate([_state(part, x) for part in encoder.encoders.values()])
-    if not capabilities(encoder).continues:
-        return np.zeros(0, np.float32)
-    state: Array = encoder.state(x)[0].float().cpu().numpy()
-    return state

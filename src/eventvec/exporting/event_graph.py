@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from torch import nn
 
 from eventvec.encoders.event_encoder import THURSDAY, EventEncoder, Mixing
 from eventvec.encoders.interface import EventEncoding
@@ -32,17 +31,14 @@ def encode_events(events: EventEncoding, rows: FlatRows) -> Value:
     """Return `(events, dim)` float32, the vector of each event."""
     assert isinstance(events, EventEncoder)
     graph = rows.graph
-    parts = [
-        graph.constant(array(table.weight)).take(rows.columns[name])
-        for name, table in zip(events.categorical, events.embeddings, strict=True)
-    ]
+    tables = zip(events.categorical, events.embeddings, strict=True)
+    parts = [applied(table, rows.columns[name]) for name, table in tables]
     for name, table in zip(events.bags, events.elements, strict=True):
-        weights, codes = array(table.weight), rows.columns[name]
-        width = weights.shape[1]
+        codes, width = rows.columns[name], array(table.weight).shape[1]
         event = owner(graph, rows.elements[name], codes.size())
-        each, nothing = graph.constant(weights).take(codes), graph.filled(0, np.float32, rows.total * width)
+        each, nothing = applied(table, codes).reshape(-1), graph.filled(0, np.float32, rows.total * width)
         # ScatterND would be faster, but onnxruntime adds by several threads without a lock there (issue 18048)
-        parts.append(each.reshape(-1).scattered(nothing, cells(event, width), "add").reshape(-1, width))
+        parts.append(each.scattered(nothing, cells(event, width), "add").reshape(-1, width))
     if events.numeric:
         parts += _numbers(events, rows)
     for period in events.periods:
@@ -66,8 +62,7 @@ def _numbers(events: EventEncoder, rows: FlatRows) -> list[Value]:
     for table, column, values in zip(events.binned, events.numeric, raw, strict=False):
         edges = graph.constant(np.array(column.edges, np.float32))
         bins = (values.unsqueeze(1) >= edges).cast(np.int64).sum(1) + 1
-        assert isinstance(table, nn.Embedding)
-        parts.append(graph.constant(array(table.weight)).take(values.isnan().where(0, bins)))
+        parts.append(applied(table, values.isnan().where(0, bins)))
     return parts
 
 

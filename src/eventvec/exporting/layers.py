@@ -12,13 +12,15 @@ from eventvec.sequences import Array
 
 
 def applied(module: nn.Module, values: Value) -> Value:
-    """Return the result of a layer, or of several one after the other, on the last axis of a tensor."""
+    """Return the result of a layer, or of several one after the other, on the last axis of a tensor, or on codes."""
     if isinstance(module, nn.Sequential):
         for layer in module:
             values = applied(layer, values)
         return values
     if isinstance(module, nn.Linear):
         return affine(values, module.weight, module.bias)
+    if isinstance(module, nn.Embedding):
+        return values.graph.constant(array(module.weight)).take(values)
     if isinstance(module, nn.LayerNorm):
         scale, shift = (values.graph.constant(array(weight)) for weight in (module.weight, module.bias))
         return values.op("LayerNormalization", scale, shift, epsilon=module.eps)

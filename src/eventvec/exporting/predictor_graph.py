@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from torch import nn
 
 from eventvec.encoders.static_inputs import StaticInputs
 from eventvec.exporting.event_graph import scaled
 from eventvec.exporting.graph import Value, concat
-from eventvec.exporting.layers import applied, array
+from eventvec.exporting.layers import applied
 from eventvec.methods import Supervised
 from eventvec.methods.label_losses import outputs_of
 from eventvec.schema import Categorical, Numeric
@@ -40,16 +39,16 @@ def predictions(
     return results
 
 
-def static_fields(method: Any) -> tuple[Categorical | Numeric, ...]:
+def static_fields(method: Supervised | None) -> tuple[Categorical | Numeric, ...]:
     """Return the static columns that a method's predictions read beside the events."""
-    inputs = method.inputs if isinstance(method, Supervised) else None
+    inputs = method and method.inputs
     return (*inputs.categorical, *inputs.numeric) if inputs else ()
 
 
-def described_labels(method: Any) -> list[dict[str, Any]]:
+def described_labels(method: Supervised | None) -> list[dict[str, Any]]:
     """Return what the metadata say of each label that a method predicts: its name, its kind, and its classes if any."""
     labels = list[dict[str, Any]]()
-    for target in method.label_fields if isinstance(method, Supervised) else ():
+    for target in method.label_fields if method else ():
         classes = {"classes": target.values} if isinstance(target, Categorical) else {}
         labels.append({"name": target.name, "kind": "classes" if classes else "number", **classes})
     return labels
@@ -57,11 +56,8 @@ def described_labels(method: Any) -> list[dict[str, Any]]:
 
 def _beside(inputs: StaticInputs, static: Mapping[str, Value]) -> list[Value]:
     """Return `(rows, ...)` the embeddings of codes, and scaled numbers with marks of missing ones."""
-    parts = []
-    for field, table in zip(inputs.categorical, inputs.embeddings, strict=True):
-        codes = static[field.name]
-        assert isinstance(table, nn.Embedding)
-        parts.append(codes.graph.constant(array(table.weight)).take(codes))
+    tables = zip(inputs.categorical, inputs.embeddings, strict=True)
+    parts = [applied(table, static[field.name]) for field, table in tables]
     for column in inputs.numeric:
         number = scaled([column], static[column.name].unsqueeze(1))
         missing = number.isnan()

@@ -7,22 +7,18 @@ first axis of tensors, and rows or events the last, because parts along the firs
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
-from typing import Any, TypeAlias
 
 import numpy as np
+from torch import Tensor
 
 from eventvec.encoders.compressed import FARTHEST, Compressed
 from eventvec.encoders.running import BEYOND, RunningHandcrafted
-from eventvec.encoders.running_places import MEAN
 from eventvec.exporting.flat_rows import FlatRows, cells
 from eventvec.exporting.graph import Value, concat, stack
 from eventvec.schema import FIRST, MISSING
 from eventvec.sequences import Array
 
 LARGEST = float(np.finfo(np.float32).max)
-Layout: TypeAlias = dict[tuple[Any, ...], Array]
-"""The places of parts of what is added in a state, such as `("sums", column, number)`, both by their numbers."""
 
 
 def embed_running(encoder: RunningHandcrafted, rows: FlatRows, state: Value | None) -> tuple[Value, Value]:
@@ -47,24 +43,6 @@ def embed_compressed(encoder: Compressed, features: Value) -> Value:
     return values if encoder.projection is None else values @ graph.constant(encoder.projection.cpu().numpy())
 
 
-class Columns:
-    """Tensors `(width, rows)`, whose columns are put into another order at the end."""
-
-    def __init__(self) -> None:
-        self.parts: list[Value] = []
-        self.width = 0
-
-    def add(self, values: Value, width: int) -> Array:
-        """Return the places of the columns of a tensor, `(width,)`."""
-        self.parts.append(values)
-        self.width += width
-        return np.arange(self.width - width, self.width)
-
-    def ordered(self, places: Sequence[Array]) -> Value:
-        """Return the columns at groups of places."""
-        return _taken(concat(self.parts, 0), places)
-
-
 def _split(values: Value) -> Value:
     """Return float64 numbers as three float32 numbers each, see `encoders.running`."""
     beyond = values.op("Abs") > LARGEST
@@ -83,37 +61,9 @@ def _joined(parts: list[Value]) -> Value:
     return (last.op("Abs") > first.op("Abs")).where(values * BEYOND, values)
 
 
-def _layout(encoder: RunningHandcrafted) -> Layout:
-    """Return the places of what is added in a state."""
-    sizes: dict[tuple[Any, ...], int] = {("events",): 1, ("moved",): 1}
-    for i, column in enumerate(encoder.places.columns):
-        sizes |= {("pairs", i): 1, ("repeated", i): 1, ("counts", i): column.slots}
-        for k in range(len(encoder.numeric)):
-            sizes[("sums", i, k)] = sizes[("present", i, k)] = column.values - column.within
-    ends = pairwise(accumulate(sizes.values(), initial=0))
-    return {name: np.arange(*place) for name, place in zip(sizes, ends, strict=True)}
-
-
-def _slots(encoder: RunningHandcrafted) -> tuple[Array, Array]:
-    """Return `(columns,)` the counters of each categorical column, and the place of its first among all."""
-    sizes = np.array([column.slots for column in encoder.places.columns], np.int64)
-    return sizes, sizes.cumsum() - sizes
-
-
-def _inner(encoder: RunningHandcrafted) -> list[int]:
-    """Return how many values of each categorical column have further statistics."""
-    return [column.within for column in encoder.places.columns]
-
-
-def _within_slots(encoder: RunningHandcrafted) -> list[Array]:
-    """Return the counters of these values among all, for each column."""
-    pairs = zip(_slots(encoder)[1], _inner(encoder), strict=True)
-    return [np.arange(first + FIRST, first + FIRST + within) for first, within in pairs]
-
-
 def _continued(encoder: RunningHandcrafted, rows: FlatRows, before: Value) -> Value:
     """Return `(k, rows)` float64 the state after the events: latest values, what is added, and statistics."""
-    kind, n_codes, n_within = rows.time.dtype, len(encoder.categorical), sum(_inner(encoder))
+    kind, n_codes, n_within = rows.time.dtype, len(encoder.categorical), encoder.places.within
     old_latest, old_added, old_moments = before.split(encoder.sizes)
     old_values, *old_times = old_latest.split([3 + n_codes, *([n_within] if n_within else [])])
     old_first, old_last, old_rest, *old_codes = old_values.split([1, 1, 1, *([n_codes] if n_codes else [])])
@@ -143,57 +93,42 @@ def _continued(encoder: RunningHandcrafted, rows: FlatRows, before: Value) -> Va
 
 
 def _added(encoder: RunningHandcrafted, rows: FlatRows, values: Value, codes: Sequence[Value]) -> Value:
-    """Return `(k, rows)` float64 what the events add.
-
-    Args:
-        encoder: The encoder.
-        rows: The rows.
-        values: `(1 + numbers, events)` float64 gaps and numbers.
-        codes: `(columns, events)` the codes and those of the events before, if there are any.
-    """
-    n, n_codes, sources, places = rows.n, len(encoder.categorical), Columns(), Layout()
-    missing, width = values.isnan(), 1 + 2 * n_codes
-    flags = [~values.part(0, 1).equals(0.0)]  # the first event ever, whose gap is missing, is counted too
+    """Return `(k, rows)` what the events add, from gaps and numbers, and from codes and those of the events before."""
+    n, places, missing, width = rows.n, encoder.places, values.isnan(), 1 + 2 * len(encoder.categorical)
+    marks = [~values.part(0, 1).equals(0.0)]  # the first event ever, whose gap is missing, is counted too
     if codes:
         code, previous = codes
         pair = ~code.equals(MISSING) & ~previous.equals(MISSING)
-        flags += [pair, pair & code.equals(previous)]
-    places[("events",)] = sources.add(rows.lengths.cast(np.float64).unsqueeze(0), 1)
-    flag_places = rows.graph.constant(np.arange(width)[:, None]) * n + rows.row
-    tally = sources.add(_summed(rows, concat(flags, 0).cast(np.float64), flag_places.reshape(-1), n, width), width)
-    places[("moved",)] = tally[:1]
+        marks += [pair, pair & code.equals(previous)]
+    mark_places = rows.graph.constant(np.arange(width)[:, None]) * n + rows.row
+    tally = _summed(rows, concat(marks, 0).cast(np.float64), mark_places.reshape(-1), n, width)
+    sums = [rows.lengths.cast(np.float64).unsqueeze(0), tally]
     if codes:
-        (sizes, firsts), inner = _slots(encoder), _inner(encoder)
-        total, group = int(sizes.sum()), _group(encoder, rows, code)
-
-        def of_codes(numbers: Value) -> Array:
-            return sources.add(_summed(rows, numbers, group, n, total), total)
-
-        counts = of_codes(rows.graph.filled(1, np.float64, group.size()))
-        for i in range(n_codes):
-            places[("pairs", i)], places[("repeated", i)] = tally[1 + i, None], tally[1 + n_codes + i, None]
-            places[("counts", i)] = counts[firsts[i] : firsts[i] + sizes[i]]
-        for name, numbers in (("sums", missing.where(0.0, values)), ("present", (~missing).cast(np.float64))):
-            for k, number in enumerate(numbers.split([1] * (1 + len(encoder.numeric)))[1:]):
-                block = of_codes(number.op("Expand", rows.graph.integers(n_codes, 1)))
-                for i in range(n_codes):
-                    places[(name, i, k)] = block[firsts[i] + FIRST + inner[i] : firsts[i] + sizes[i] - 1]
-    return sources.ordered([places[name] for name in _layout(encoder)])
+        group, slots = _group(encoder, rows, code), len(places.of_slots)
+        sums.append(_summed(rows, rows.graph.filled(1, np.float64, group.size()), group, n, slots))
+        for numbers in (missing.where(0.0, values), (~missing).cast(np.float64)):
+            for number in numbers.split([1] * (1 + len(encoder.numeric)))[1:]:
+                each = number.op("Expand", rows.graph.integers(len(encoder.categorical), 1))
+                sums.append(_summed(rows, each, group, n, slots))
+    order = np.concatenate([places.fixed, places.of_slots.T.flatten()]).argsort(kind="stable")
+    return _taken(concat(sums, 0), order[: places.n_added])  # the rest are sums that no state has
 
 
 def _group(encoder: RunningHandcrafted, rows: FlatRows, codes: Value) -> Value:
     """Return `(columns · events,)` the place of each code's counter among `(counters, rows)`."""
-    sizes, firsts = (each[:, None] for each in _slots(encoder))
-    counter = codes.at_most(rows.graph.constant(sizes - 1)) + rows.graph.constant(firsts)
-    return (counter * rows.n + rows.row).reshape(-1)
+    places = encoder.places
+    first, last = (rows.graph.constant(each.unsqueeze(1).numpy()) for each in (places.first_slots, places.last_slots))
+    return ((codes.at_most(last) + first) * rows.n + rows.row).reshape(-1)
 
 
 def _last_times(encoder: RunningHandcrafted, rows: FlatRows, codes: Value, before: Value) -> Value:
     """Return `(k, rows)` the time of the last event with each value, of the state where there is no new one."""
-    graph, total = rows.graph, int(_slots(encoder)[0].sum())
+    graph, places, total = rows.graph, encoder.places, len(encoder.places.of_slots)
     each = graph.places(rows.total).op("Expand", graph.integers(len(encoder.categorical), 1)).reshape(-1)
     place = each.scattered(graph.filled(-1, np.int64, rows.n * total), _group(encoder, rows, codes), "max")
-    place = _taken(place.reshape(total, -1), _within_slots(encoder))
+    slots = zip(places.first_slots.tolist(), places.columns, strict=True)
+    within = [np.arange(first + FIRST, first + FIRST + column.within) for first, column in slots]
+    place = _taken(place.reshape(total, -1), np.concatenate(within))
     times = concat([rows.time, graph.constant(np.zeros(1, rows.time.dtype))], 0).take(place.at_least(0))
     return (place < 0).where(before, times.cast(np.float64))
 
@@ -201,10 +136,10 @@ def _last_times(encoder: RunningHandcrafted, rows: FlatRows, codes: Value, befor
 def _moments_within(encoder: RunningHandcrafted, rows: FlatRows, values: Value) -> list[Value]:
     """Return `(numbers · within, 6, rows)` the statistics of numbers over the events with frequent values."""
     moments, width = list[Value](), len(encoder.numeric)
-    for column, sizes in zip(encoder.categorical, encoder.places.columns, strict=True):
-        slots, within = sizes.slots, sizes.within
+    for field, column in zip(encoder.categorical, encoder.places.columns, strict=True):
+        slots, within = column.slots, column.within
         if within and width:
-            group = rows.row * slots + rows.columns[column.name].at_most(slots - 1)
+            group = rows.row * slots + rows.columns[field.name].at_most(slots - 1)
             inner = _statistics(rows, values.part(1, 1 + width), group, rows.n * slots, width)
             inner = inner.reshape(-1, slots, width, 6).transposed(2, 1, 3, 0)  # (numbers, slots, 6, rows)
             moments.append(inner.part(FIRST, FIRST + within, axis=1).reshape(within * width, 6, -1))
@@ -251,97 +186,33 @@ def _merged(first: Value, second: Value) -> Value:
 
 def _read(encoder: RunningHandcrafted, state: Value) -> Value:
     """Return `(dim, rows)` float32 the features of states `(k, rows)`."""
+    places, m = encoder.places, len(encoder.numeric)
     latest, added, moments = state.split(encoder.sizes)
-    scale = 1e6 if encoder.clock else 1.0
-    n, span = added.part(0, 1), latest.part(1, 2) - latest.part(0, 1)
-    some, columns = n.at_least(1.0), Columns()
-    width = encoder.sizes[2] // 6
-    count, mean, norm, low, high, last = (
-        part.squeeze(1) for part in moments.reshape(width, 6, -1).split([1] * 6, axis=1)
-    )
-    levels = concat([mean, norm / (count - 1.0).at_least(1.0).op("Sqrt"), low, high, last], 0)
-    if encoder.clock:
-        levels = levels / state.graph.constant(np.tile([scale, *[1.0] * (width - 1)], 5)[:, None])
-        span = span / scale
-    level = columns.add(levels, 5 * width).reshape(5, width)
-    counts, sums = columns.add(count, width), columns.add(count * mean, width)
-    absent = columns.add((n - count) / some, width)
-    events, span_place = columns.add(added.part(0, 2), 2), columns.add(span, 1)
-    features = [(events, True), (span_place, True), (level[[0, 1, 3, 4], 0], True)]
-    for k, field in enumerate(encoder.numeric, start=1):
-        features += [(counts[k, None], True), (sums[k, None], True), (level[:, k], field.log), (absent[k, None], False)]
+    statistics = moments.reshape(encoder.sizes[2] // 6, 6, -1).split([1] * 6, axis=1)
+    count, mean, norm, *_ = (part.squeeze(1) for part in statistics)
+    parts = [added.part(0, 2), latest.part(1, 2) - latest.part(0, 1)]
+    if m:
+        n, counts = added.part(0, 1), count.part(1, 1 + m)
+        parts += [counts * mean.part(1, 1 + m), (n - counts) / n.at_least(1.0)]
     if encoder.categorical:
-        features += _read_codes(encoder, (latest, added), some, columns, level[:, 1 + len(encoder.numeric) :])
-    return _features(columns, features)
+        sizes = [size for size in places.n_chosen if size]
+        numerators, denominators, *within = _taken(added, places.chosen).split(sizes)
+        codes = state.graph.constant(places.codes.double().unsqueeze(1).numpy())
+        parts += [numerators.part(0, places.counts), numerators / denominators.at_least(1.0)]
+        parts += [_taken(latest, places.code_columns).equals(codes).cast(np.float64)]
+        if places.within:
+            times = latest.part(encoder.sizes[0] - places.within, encoder.sizes[0])
+            parts += [latest.part(1, 2) - (within[0] > 0.0).where(times, latest.part(0, 1))]
+    computed = concat([*parts, moments, norm / (count - 1.0).at_least(1.0).op("Sqrt")], 0)
+    logs, *others = _taken(computed, places.features).split([size for size in places.n_features if size])
+    logs = (logs / state.graph.constant(places.units.unsqueeze(1).numpy())).signed_log()
+    features = _taken(concat([logs, *others], 0), places.order)
+    return features.at_most(LARGEST).at_least(-LARGEST).cast(np.float32)
 
 
-def _read_codes(
-    encoder: RunningHandcrafted, parts: tuple[Value, Value], some: Value, columns: Columns, level: Array
-) -> list[tuple[Array, bool]]:
-    """Return the places of the features of categorical columns among columns, and whether each is a signed log.
-
-    Args:
-        encoder: The encoder.
-        parts: The latest values, and what is added.
-        some: `(1, rows)` the number of events, at least 1.
-        columns: To which the features are added.
-        level: `(5, k)` the places there of mean, deviation, minimum, maximum and last number with frequent values.
-    """
-    latest, added = parts
-    graph, layout, (sizes, firsts), inner = added.graph, _layout(encoder), _slots(encoder), _inner(encoder)
-    each, numbers = range(len(encoder.categorical)), range(len(encoder.numeric))
-
-    def of(name: str) -> Value:
-        return _taken(added, [place for key, place in layout.items() if key[0] == name])
-
-    counted = of("counts")
-    counts, shares = columns.add(counted, int(sizes.sum())), columns.add(counted / some, int(sizes.sum()))
-    repeated = columns.add(of("repeated") / of("pairs").at_least(1.0), len(each))
-    means = dict[tuple[int, int], Array]()
-    if numbers:
-        others = [(key[1:], len(place)) for key, place in layout.items() if key[0] == "sums"]
-        place = columns.add(of("sums") / of("present").at_least(1.0), sum(size for _, size in others))
-        ends = np.cumsum([size for _, size in others])[:-1]
-        means = {key: part for (key, _), part in zip(others, np.split(place, ends), strict=True)}
-    frequent = [column.frequent for column in encoder.places.columns]
-    known = np.concatenate([np.arange(FIRST, FIRST + size, dtype=np.float64) for size in frequent])[:, None]
-    last = _taken(latest, [np.repeat(np.array(each), frequent) + 3]).equals(graph.constant(known)).cast(np.float64)
-    is_last = np.split(columns.add(last, sum(frequent)), np.cumsum(frequent)[:-1])
-    since = np.split(np.arange(0), [0] * (len(each) - 1))
-    if sum(inner):
-        first = 3 + len(each)
-        there = _taken(counted, _within_slots(encoder)) > 0.0
-        start = there.where(latest.part(first, first + sum(inner)), latest.part(0, 1))
-        passed = (latest.part(1, 2) - start) / (1e6 if encoder.clock else 1.0)
-        since = np.split(columns.add(passed, sum(inner)), np.cumsum(inner)[:-1])
-    features, end = list[tuple[Array, bool]](), 0
-    for i in each:
-        values = slice(firsts[i] + FIRST, firsts[i] + sizes[i] - 1)
-        features += [(shares[firsts[i] : firsts[i] + FIRST], False), (repeated[i, None], False)]
-        features += [(counts[values], True), (shares[values], False)]
-        for k in numbers:
-            of_value, end = level[:, end : end + inner[i]], end + inner[i]
-            log = encoder.numeric[k].log
-            features += [(of_value[MEAN - 1], log), (means[i, k], log), (of_value[1:].reshape(-1), log)]
-        features += [(is_last[i], False), (since[i], True)]
-    return features
-
-
-def _features(columns: Columns, features: list[tuple[Array, bool]]) -> Value:
-    """Return `(dim, rows)` float32 columns in an order, of which some are signed logs, which are computed together."""
-    places = np.concatenate([place for place, _ in features])
-    log = np.repeat([log for _, log in features], [len(place) for place, _ in features])
-    order = np.concatenate([np.flatnonzero(log), np.flatnonzero(~log)])
-    first, *others = columns.ordered([places[order]]).split([each for each in (log.sum(), (~log).sum()) if each])
-    values = concat([first.signed_log(), *others], 0)
-    if others:
-        values = _taken(values, [order.argsort()])
-    return values.at_most(LARGEST).at_least(-LARGEST).cast(np.float32)
-
-
-def _taken(values: Value, places: Sequence[Array]) -> Value:
-    """Return the columns of `(width, rows)` at groups of places."""
-    return values.take(values.graph.constant(np.concatenate(places).astype(np.int64)))
+def _taken(values: Value, places: Array | Tensor) -> Value:
+    """Return the columns of `(width, rows)` at places."""
+    return values.take(values.graph.constant(np.asarray(places)))
 
 
 def _summed(rows: FlatRows, values: Value, index: Value, n: Value, width: int) -> Value:

@@ -18,7 +18,7 @@ import tomli_w
 from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError, model_validator
 
 from eventvec.errors import CheckpointError, ConfigError, misfit, reason, shown
-from eventvec.files import locked, run_above, sweep, whole, write_text
+from eventvec.files import locked, refuse_inside_model, sweep, whole, write_text
 from eventvec.schema import Schema
 from eventvec.toml_tables import Table, check_tables, parse
 
@@ -400,8 +400,7 @@ def check_folder(path: Path, *, resume: bool | None = None) -> None:
     check_place(path)
     if path.exists() and not path.is_dir():
         raise CheckpointError(f"{path} is a file; choose a new folder")
-    if run := run_above(path):
-        raise CheckpointError(f"{path} lies in the model folder {run}; choose a folder elsewhere")
+    refuse_inside_model(path, "choose a folder elsewhere", CheckpointError, itself=False)
     if (path / INFO).exists():
         if not resume:
             other = "" if resume is None else ", or resume it: resume=True (--resume)"

@@ -14,23 +14,3 @@
     routes         the application of a server
     server         `serve`: the server, until the process is told to end
 """
-
-from typing import TYPE_CHECKING
-
-from eventvec.first_use import import_at_first_use
-
-if TYPE_CHECKING:
-    from eventvec.serving.pushes import Push as Push
-    from eventvec.serving.pushes import Pushed as Pushed
-    from eventvec.serving.serve_options import ServeOptions as ServeOptions
-    from eventvec.serving.session import StateSession as StateSession
-    from eventvec.serving.session import open_state as open_state
-
-import_at_first_use(
-    __name__,
-    {
-        "eventvec.serving.pushes": "Push Pushed",
-        "eventvec.serving.serve_options": "ServeOptions",
-        "eventvec.serving.session": "StateSession open_state",
-    },
-)

@@ -85,13 +85,8 @@ class Refusal(BaseModel):
 
 def columns_read(schema: Schema) -> frozenset[str]:
     """Return the columns of an event that a run reads."""
-    names = (
-        schema.key,
-        schema.time,
-        schema.order,
-        schema.known_at,
-        *(f.name for f in (*schema.fields, *schema.nested)),
-    )
+    fields = [field.name for field in (*schema.fields, *schema.nested)]
+    names = (schema.key, schema.time, schema.order, schema.known_at, *fields)
     return frozenset(name for name in names if name is not None)
 
 

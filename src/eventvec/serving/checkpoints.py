@@ -28,23 +28,16 @@ class Checkpoints:
     """A thread that writes the log beside a store into it, for which no push then has to wait."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._count, self._looked, self._due, self._ends = path, 0, 0, threading.Event(), False
+        self._path, self._count, self._due, self._ends = path, 0, threading.Event(), False
         self._thread = threading.Thread(target=self._run, name="eventvec checkpoints", daemon=True)
         self._thread.start()
 
-    def committed(self) -> None:
-        """Count a transaction."""
+    def committed(self) -> bool:
+        """Count a transaction; return whether writers are so much faster that one of them must write the log itself."""
         self._count += 1
         if self._count % CHECKPOINT == 0:
             self._due.set()
-
-    @property
-    def behind(self) -> bool:
-        """Whether writers are so much faster than this thread that one of them must write the log itself."""
-        if self._count < self._looked + LOOK:
-            return False
-        self._looked = self._count
-        return log_size(self._path) > LARGEST_LOG
+        return self._count % LOOK == 0 and log_size(self._path) > LARGEST_LOG
 
     def close(self) -> None:
         """End the thread."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
-import json
 import logging
 import os
 import re
@@ -20,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from eventvec.errors import ConfigError
+from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
 from eventvec.serving.measures import route_of
 from eventvec.serving.serve_options import ServeOptions
 
@@ -41,6 +40,7 @@ UNLIMITED = ("/health", "/metrics")
 """The paths that the rate does not count, so a busy server can be watched."""
 HOST = re.compile(r"([\w.-]+|\[[\da-f:.]+\])(?::\d*)?", re.ASCII | re.IGNORECASE)
 """The header Host, whole: a name or an address, and perhaps a port."""
+AGAIN = {"retry-after": "1"}
 log = logging.getLogger("eventvec.serving")
 
 
@@ -78,7 +78,19 @@ class Refused(Exception):
     """A request is answered with a code and a sentence."""
 
     def __init__(self, code: int, detail: str, **headers: str) -> None:
-        self.code, self.detail, self.headers = code, detail, headers
+        from fastapi.responses import JSONResponse
+
+        self.response = JSONResponse({"detail": detail}, code, headers)
+
+
+def refusal(error: EventvecError, path: str) -> Refused:
+    """Return the answer to a request that had an error."""
+    if isinstance(error, CheckpointError):
+        log.error("the store cannot be used: %s", error)
+        return Refused(503, "the store cannot be used; the log of the server says why", **AGAIN)
+    if isinstance(error, DataError) and path != "/events":
+        return Refused(404, str(error))  # the store does not have the entity
+    return Refused(501 if path == "/predict" else 422, str(error))
 
 
 class Limits:
@@ -102,7 +114,6 @@ class Limits:
     ) -> None:
         self._app, self._options, self._full, self._measure = app, options, full, measure
         self._token = None if token is None else token.encode()
-        self._checks_name = token is None
         self._bucket = None if options.rate is None else _Bucket(options.rate)
         self._held = 0
 
@@ -120,16 +131,18 @@ class Limits:
 
         try:
             self._check(scope)
-            body = await self._body(scope, receive)
+            body = await self._body(receive)
             held = len(body)
             self._held += held
             await self._app(scope, _replayed(body, receive), sending)
-        except Refused as refused:
-            await _answer(sending, refused)
+        except (Refused, EventvecError) as error:
+            refused = error if isinstance(error, Refused) else refusal(error, scope["path"])
+            await refused.response(scope, receive, sending)
         except Exception as error:
             log.error("a request to %s failed: %s", route_of(scope["path"]), place_of(error))
             if not code:
-                await _answer(sending, Refused(500, "the server has failed; its log says where"))
+                refused = Refused(500, "the server has failed; its log says where")
+                await refused.response(scope, receive, sending)
         finally:
             self._held -= held
             self._measure(scope["path"], code)
@@ -140,8 +153,8 @@ class Limits:
         if self._token is not None:
             given = headers.get(b"authorization", b"")
             if not hmac.compare_digest(given, b"Bearer " + self._token):
-                headers_ = {"www-authenticate": "Bearer"}
-                raise Refused(401, "the request needs the header Authorization: Bearer TOKEN", **headers_)
+                detail = "the request needs the header Authorization: Bearer TOKEN"
+                raise Refused(401, detail, **{"www-authenticate": "Bearer"})
         elif not _names_loopback(headers.get(b"host", b"").decode("latin-1")):
             raise Refused(403, f"the header Host must name this machine (localhost); otherwise set {TOKEN}")
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
@@ -155,7 +168,7 @@ class Limits:
         if not length.isdigit() or int(length) > IGNORED * self._options.body:
             raise self._too_large(connection="close")
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+    async def _body(self, receive: Receive) -> bytes:
         """Return the body of a request; one that is too large is read on, or some clients would not read the answer."""
         parts, size, held = list[bytes](), 0, 0
         try:
@@ -219,7 +232,7 @@ def place_of(error: BaseException) -> str:
 
 
 def _busy(detail: str) -> Refused:
-    return Refused(429, detail, **{"retry-after": "1"})
+    return Refused(429, detail, **AGAIN)
 
 
 @lru_cache(100)
@@ -244,11 +257,3 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return receiving
-
-
-async def _answer(send: Send, refused: Refused) -> None:
-    body = json.dumps({"detail": refused.detail}).encode()
-    headers = {"content-type": "application/json", "content-length": str(len(body)), **refused.headers}
-    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": refused.code, "headers": pairs})
-    await send({"type": "http.response.body", "body": body})

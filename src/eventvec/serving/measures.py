@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from eventvec.errors import need
 
@@ -35,14 +36,10 @@ class Measures:
         prometheus = need("prometheus_client", "serve")
         self._text = prometheus.generate_latest
         self._registry = registry = prometheus.CollectorRegistry()
-        requests = prometheus.Counter(
-            "eventvec_requests", "Requests by route and code.", ["route", "code"], registry=registry
-        )
-        self._requests = requests
-        self._events = prometheus.Counter("eventvec_events", "Events that were applied.", registry=registry)
-        self._late = prometheus.Counter(
-            "eventvec_late_events", "Events that were left out because they were late.", registry=registry
-        )
+        counter = partial(prometheus.Counter, registry=registry)
+        self._requests = counter("eventvec_requests", "Requests by route and code.", ["route", "code"])
+        self._events = counter("eventvec_events", "Events that were applied.")
+        self._late = counter("eventvec_late_events", "Events that were left out because they were late.")
         self._seconds = prometheus.Histogram(
             "eventvec_push_seconds", "Seconds from a push to its result.", buckets=SECONDS, registry=registry
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
-from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError, need
+from eventvec.errors import need
 from eventvec.models import versions
 from eventvec.serving.bodies import (
     EventsBody,
@@ -24,7 +24,7 @@ from eventvec.serving.bodies import (
     misfit_of,
     unread_notes,
 )
-from eventvec.serving.limits import Limits, Refused, log
+from eventvec.serving.limits import AGAIN, Limits, Refused
 from eventvec.serving.measures import Measures
 from eventvec.serving.micro_batches import MicroBatches, Result
 from eventvec.serving.pushes import Push, Pushed
@@ -48,7 +48,6 @@ CODES = {
 }
 SILENT = dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
 """What FastAPI records for OpenTelemetry: nothing, because a path may have a key. Old versions ignore it."""
-AGAIN = {"retry-after": "1"}
 
 
 def application(session: StateSession, options: ServeOptions, token: str | None = None) -> FastAPI:
@@ -86,19 +85,12 @@ def application(session: StateSession, options: ServeOptions, token: str | None 
     async def misfit(request: Any, error: RequestValidationError) -> Response:
         return JSONResponse({"detail": misfit_of(error.errors())}, 422)
 
-    @app.exception_handler(Refused)
-    async def refused(request: Any, error: Refused) -> Response:
-        return JSONResponse({"detail": error.detail}, error.code, error.headers)
-
     @app.post("/events", response_model=PushedAnswer, responses=described(400, 401, 408, 413, 415, 422, 429, 503))
     async def events(body: EventsBody) -> Any:
         """Apply events, and return the vectors of their entities; the states are in the store then."""
         began = time.perf_counter()
-        try:
-            notes = unread_notes(body.events, read)
-            result = batches.submit(Push(body.events, body.batch_id, body.position, body.late))
-        except EventvecError as error:
-            raise refusal(error) from error
+        notes = unread_notes(body.events, read)
+        result = batches.submit(Push(body.events, body.batch_id, body.position, body.late))
         if result is None and batches.running:
             raise Refused(429, "too many pushes wait to be applied; send it again later", **AGAIN)
         if result is None:
@@ -116,30 +108,18 @@ def application(session: StateSession, options: ServeOptions, token: str | None 
     @app.get("/vectors/{key:path}", response_model=VectorAnswer, responses=described(401, 404, 429, 503))
     def vector(key: str) -> Any:
         """Return the vector of an entity after its last event."""
-        try:
-            return answered({"run": run, "vector": session.vector(key).tolist()})
-        except EventvecError as error:
-            raise refusal(error, absent=404) from error
+        return answered({"run": run, "vector": session.vector(key).tolist()})
 
     @app.post("/predict", response_model=PredictionsAnswer, responses=described(401, 404, 422, 429, 501, 503))
     def predict(body: KeysBody) -> Any:
         """Return what the run predicts for entities after their last events."""
-        try:
-            return answered({"run": run, "predictions": session.predictions(body.keys)})
-        except ConfigError as error:
-            raise Refused(501, str(error)) from error
-        except EventvecError as error:
-            raise refusal(error, absent=404) from error
+        return answered({"run": run, "predictions": session.predictions(body.keys)})
 
     @app.get("/health", response_model=HealthAnswer, responses=described(401, 503))
     def health() -> Any:
         """Return whether the server applies events, and what it serves."""
         ready = batches.running
-        try:
-            about = {"ready": ready, "run": run, "positions": session.positions}
-        except EventvecError as error:
-            raise refusal(error) from error
-        return answered(about, 200 if ready else 503)
+        return answered({"ready": ready, "run": run, "positions": session.positions}, 200 if ready else 503)
 
     @app.get("/metrics", response_class=Response, responses=described(401))
     def metrics() -> Any:
@@ -153,7 +133,8 @@ async def within(result: asyncio.Future[Result], seconds: float) -> Pushed:
     """Return the result of a push; one that takes longer than some seconds goes on if it has begun.
 
     Raises:
-        Refused: If the push is refused, or takes longer.
+        EventvecError: If the push is refused.
+        Refused: If it takes longer.
     """
     try:
         pushed = await asyncio.wait_for(result, seconds)
@@ -162,23 +143,9 @@ async def within(result: asyncio.Future[Result], seconds: float) -> Pushed:
             f"the push was not applied within {seconds:g} seconds; send the same request again, which counts once"
         )
         raise Refused(503, sentence, **AGAIN) from None
-    if isinstance(pushed, EventvecError):
-        raise refusal(pushed)
     if isinstance(pushed, Exception):
         raise pushed
     return pushed
-
-
-def refusal(error: EventvecError, absent: int = 422) -> Refused:
-    """Return the answer to a request that had an error.
-
-    Args:
-        absent: The code if the data are at fault.
-    """
-    if isinstance(error, CheckpointError):
-        log.error("the store cannot be used: %s", error)
-        return Refused(503, "the store cannot be used; the log of the server says why", **AGAIN)
-    return Refused(absent if isinstance(error, DataError) else 422, str(error))
 
 
 def described(*codes: int) -> dict[int | str, dict[str, Any]]:

@@ -11,14 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from itertools import accumulate
 from pathlib import Path
-from types import TracebackType
-from typing import Any, get_args
+from typing import Any, Never, get_args
 
 import numpy as np
 import pyarrow as pa
 import torch
 
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, row_without_events
 from eventvec.encoders.interface import evaluating
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
 from eventvec.files import locked_by, path_only
@@ -27,8 +26,7 @@ from eventvec.models import Model, check_model
 from eventvec.options import at_least, one_of
 from eventvec.precision import exact_cudnn
 from eventvec.predicting.prediction import label_columns
-from eventvec.schema import KNOWN, Schema, Text
-from eventvec.sequences import Array, Sequences, Values
+from eventvec.sequences import Array
 from eventvec.serving.checkpoints import Checkpoints
 from eventvec.serving.pushes import Events, Late, Push, Pushed, PushReader, ReadPush, in_groups, is_unicode, rows_of
 from eventvec.serving.serve_options import Durability
@@ -36,7 +34,7 @@ from eventvec.tables import keys
 from eventvec.updating.batches import advance, applied_before, time_type
 from eventvec.updating.entity_state import choose_state
 from eventvec.updating.late_events import plan
-from eventvec.updating.store_file import opened, told
+from eventvec.updating.store_file import explaining, opened
 
 
 def open_state(
@@ -98,14 +96,13 @@ class StateSession:
     def __init__(self, model: Model, state: Path, keep: int | None, durability: Durability, read_only: bool) -> None:
         self.model, self.path, self.keep, self.read_only = model, state, keep, read_only
         self._durability = durability
-        self._pushes, self._empty = PushReader(model), _without_events(model.schema)
+        self._pushes, self._empty = PushReader(model), row_without_events(model.schema)
         self._reading, self._writing = threading.Lock(), threading.Lock()
         self._stack, self._closed = ExitStack(), False
         with ExitStack() as opening:
             opening.enter_context(evaluating(model.encoder))
-            self._states = choose_state(
-                model.encoder, Dataset(pa.array([], pa.string()), self._empty, model.schema), None
-            )
+            nothing = Dataset(pa.array([], pa.string()), self._empty, model.schema)
+            self._states = choose_state(model.encoder, nothing, None)
             self._exact = exact_cudnn if self._states.device.type == "cuda" else nullcontext
             predictor = model.declared.predictor
             self._predictor = predictor.eval() if isinstance(predictor, Predictor) else None
@@ -163,13 +160,8 @@ class StateSession:
         if self.read_only:
             raise ConfigError("the session was opened with read_only=True, and applies no events")
         read = self._pushes.read(pushes)
-        results: dict[int, Pushed | EventvecError] = {}
-        waiting: list[tuple[int, ReadPush]] = []
-        for place, each in enumerate(read):
-            if isinstance(each, ReadPush):
-                waiting.append((place, each))
-            else:
-                results[place] = each
+        results: dict[int, Pushed | EventvecError] = {i: e for i, e in enumerate(read) if not isinstance(e, ReadPush)}
+        waiting = [(place, each) for place, each in enumerate(read) if isinstance(each, ReadPush)]
         with self._using(self._writing), self._exact(), self._writer.writing():
             for group in in_groups(waiting):
                 self._apply(group, results)
@@ -178,8 +170,7 @@ class StateSession:
                     self._writer.set_positions(push.position)
             if self.keep is not None:
                 self._writer.prune(self.keep)
-        self._checkpoints.committed()
-        if self._checkpoints.behind:
+        if self._checkpoints.committed():
             with self._using(self._writing):
                 self._writer.db.execute("PRAGMA wal_checkpoint(PASSIVE)")  # nothing is written meanwhile
         return [results[place] for place in range(len(read))]
@@ -262,15 +253,13 @@ class StateSession:
     def __enter__(self) -> StateSession:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @contextmanager
     def _using(self, lock: threading.Lock) -> Iterator[None]:
         """Let one thread at a time use a connection, and say what an error of the file means."""
-        with lock, told(self.path):
+        with lock, explaining(self.path):
             if self._closed:
                 raise ConfigError("the session is closed; open another one: ev.open_state(run, state)")
             self._reader.check_in_place()
@@ -311,7 +300,7 @@ class StateSession:
         """Write the next state of each entity, and return the results; those of late events are errors."""
         store, names = self._writer, [name for each in reads for name in each.names]
         before = store.facts(names, time_type(self.model.schema))
-        planned = plan(rows_of(reads), self.model.schema, before, "drop", _no_history, _no_error)
+        planned = plan(rows_of(reads), self.model.schema, before, "drop", _not_called, _not_called)
         sizes = [len(each.names) for each in reads]
         late = _sums(planned.now.dropped - before.dropped, sizes) if planned.late else [0] * len(reads)
         refused = [each.push.late == "refuse" and count > 0 for each, count in zip(reads, late, strict=True)]
@@ -334,8 +323,6 @@ class StateSession:
 
 def _sums(values: Array, sizes: list[int]) -> list[int]:
     """Return the sums of consecutive values, as many in each as its size."""
-    if len(sizes) == 1:
-        return [int(values.sum())]
     starts = list(accumulate(sizes[:-1], initial=0))
     sums: list[int] = np.add.reduceat(values, starts, dtype=np.int64).tolist()
     return sums
@@ -348,23 +335,5 @@ def _late(count: int) -> DataError:
     )
 
 
-def _no_history(rows: Array) -> Sequences:
-    raise AssertionError("late events are not recomputed here")
-
-
-def _no_error(late: Array) -> DataError:
-    raise AssertionError("late events are refused by push")
-
-
-def _without_events(schema: Schema) -> Sequences:
-    """Return one row without events, with the columns of a schema."""
-    none, time = torch.zeros(0, dtype=torch.int64), torch.float64 if schema.time_kind == "float" else torch.int64
-    columns: dict[str, Values] = {"time": none.to(time), "gap": none.float()}
-    columns |= {field.name: none.int() for field in schema.categorical}
-    columns |= {field.name: none.float() for field in schema.numeric}
-    for field in schema.nested:
-        values = {"bytes": none.byte()} if isinstance(field, Text) else {"code": none.int()}
-        columns[field.name] = Sequences(values, none, none)
-    if schema.known_at is not None:
-        columns[KNOWN] = none.to(time)
-    return Sequences(columns, torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64))
+def _not_called(rows: Array) -> Never:
+    raise AssertionError("late events are dropped here: they are not recomputed, and refused by push")

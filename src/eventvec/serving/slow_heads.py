@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from eventvec.serving.limits import Application, Receive, Scope, Send
@@ -23,9 +22,25 @@ class SlowHeads:
         self._timers = dict[Client, asyncio.TimerHandle]()
         self._answered = set[Client]()
 
-    def protocol(self, inner: Callable[..., asyncio.Protocol]) -> Callable[..., asyncio.Protocol]:
-        """Return a constructor of a protocol as another one, whose connections are watched."""
-        return lambda **options: _Watched(inner(**options), self)
+    def protocol(self, inner: Any) -> type[asyncio.Protocol]:
+        """Return a protocol of uvicorn as one whose connections are closed if no head comes."""
+        heads = self
+
+        class Watched(inner):  # type: ignore[misc]
+            def connection_made(self, transport: asyncio.Transport) -> None:
+                self.watched = tuple(transport.get_extra_info("peername") or ())[:2]
+                heads.begins(self.watched, transport)
+                super().connection_made(transport)
+
+            def data_received(self, data: bytes) -> None:
+                heads.begins(self.watched, self.transport)
+                super().data_received(data)
+
+            def connection_lost(self, exc: Exception | None) -> None:
+                heads.ends(self.watched)
+                super().connection_lost(exc)
+
+        return Watched
 
     def application(self, app: Application) -> Application:
         """Return an application as another one, which says when a head has come."""
@@ -51,33 +66,3 @@ class SlowHeads:
         """Let a connection be: a head has come, or it is closed."""
         if (timer := self._timers.pop(client, None)) is not None:
             timer.cancel()
-
-
-class _Watched(asyncio.Protocol):
-    """A protocol whose connection is closed if no head comes."""
-
-    def __init__(self, inner: asyncio.Protocol, heads: SlowHeads) -> None:
-        self._inner, self._heads = inner, heads
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
-        self._client = tuple(transport.get_extra_info("peername") or ())[:2]
-        self._heads.begins(self._client, transport)
-        self._inner.connection_made(transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._heads.begins(self._client, self._transport)
-        self._inner.data_received(data)
-
-    def eof_received(self) -> bool | None:
-        return self._inner.eof_received()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._heads.ends(self._client)
-        self._inner.connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        self._inner.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._inner.resume_writing()

@@ -25,7 +25,8 @@ SCHEMES: dict[str, Software] = {"duckdb": "duckdb", "postgresql": "postgres", "p
 FORMS = "duckdb:///path/events.db#events, postgresql://user@host/database#events, delta:///path/events"
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//?)")
 QUERY = re.compile(r"\s*(select|with|from)[\s(]", re.IGNORECASE)
-PART = re.compile(r'"((?:[^"]|"")+)"|([^"@#/:\s.]+)')
+PART = r'("(?:[^"]|"")+"|[^"@#/:\s.]+)'
+TABLE = re.compile(rf"{PART}(?:\.{PART})?")
 HOST = re.compile(r"(\[[^\]]*\]|[^:@\[\]]*)(:\d*)?(,(\[[^\]]*\]|[^:@\[\],]*)(:\d*)?)*")
 MALFORMED = (
     f"it looks like an address and has not the form of one, so it is not shown; accepted: {FORMS}, or a path, with ./ "
@@ -172,19 +173,16 @@ def address_of(source: Any) -> Address | None:
     return Address(kind, path, f"{text[: match.end()]}{place}#{_public_target(target)}", table, query)
 
 
-def public_name(source: str | os.PathLike[str]) -> str:
-    """Return a path as it is, and the address of a table without a password."""
-    address = address_of(source)
-    return os.fspath(source) if address is None else address.name
-
-
 IN_MEMORY = "a table in memory"
 """The name of a table without a path."""
 
 
 def name_of(source: Tabular) -> str:
     """Return the path of a table or its address without a password, or the text `a table in memory`."""
-    return public_name(source) if isinstance(source, str | os.PathLike) else IN_MEMORY
+    if not isinstance(source, str | os.PathLike):
+        return IN_MEMORY
+    address = address_of(source)
+    return os.fspath(source) if address is None else address.name
 
 
 def features_name(source: str) -> str:
@@ -289,19 +287,14 @@ def _target(text: str) -> tuple[tuple[str, ...], str | None]:
             "the query was recorded by its digest alone, because it has literals that look like secrets; give the "
             "address again, with the query, such as --events ADDRESS"
         )
-    names, place = [], 0
-    while (part := PART.match(text, place)) is not None:
-        names.append(part[1].replace('""', '"') if part[1] else part[2])
-        place = part.end() + 1
-        if text[part.end() : place] != ".":
-            break
-    whole = bool(names) and place == len(text) + 1 and len(names) <= 2 and "\0" not in text
-    if not whole:
+    match = TABLE.fullmatch(text)
+    if match is None or "\0" in text:
         raise ConfigError(
             "the address lacks the name of a table or a query after #; accepted: #table, #schema.table, "
             '#"a name with spaces", or #select … from …'
         )
-    return tuple(names), None
+    parts = (part for part in match.groups() if part)
+    return tuple(part[1:-1].replace('""', '"') if part[0] == '"' else part for part in parts), None
 
 
 def _public_target(target: str) -> str:
@@ -320,13 +313,8 @@ def _connection(place: str) -> tuple[str, str]:
     except ValueError:
         pairs = [("", "")]
     shown_parts = [unquote(database), *(value for name, value in pairs if name.lower() not in SECRETS)]
-    if (
-        not HOST.fullmatch(host)
-        or "@" in database
-        or "/" in database
-        or ("", "") in pairs
-        or any(map(has_login, shown_parts))
-    ):
+    is_odd = not HOST.fullmatch(host) or re.search("[@/]", database) or ("", "") in pairs
+    if is_odd or any(map(has_login, shown_parts)):
         raise ConfigError(  # the address is not shown, because a part of a password may stand anywhere in it
             "the address of the Postgres table is not of the form postgresql://user@host:port/database?option=value"
             "#table; in a password, the characters %, /, ?, # and @ are written as %25, %2F, %3F, %23 and %40"

@@ -52,7 +52,8 @@ def write_delta(address: Address, rows: Rows) -> None:
     A new folder gets mode 0700. If another process writes a version meanwhile, the write is refused.
     """
     deltalake: Any = need("deltalake", "delta")
-    path, table = Path(address.place), _writable(rows.table)
+    schema = pa.schema([field.with_type(_delta_type(field.type)) for field in rows.table.schema])
+    path, table = Path(address.place), rows.table.cast(schema)
     with _refusals(address):
         existing = _table(address) if (path / "_delta_log").is_dir() else None
         if existing is not None:
@@ -132,10 +133,10 @@ def _merged(address: Address, before: pa.Table, rows: pa.Table, keys: Sequence[s
     later = (pl.col("last_time") > pl.col("last_time_new")) | (same_time & (pl.col("events") > pl.col("events_new")))
     stale = pairs.filter(later.fill_null(False))["row_new"]
     replaced = pairs.filter(~later.fill_null(False))["row"]
-    remaining = old.filter(~pl.col("row").is_in(replaced.implode()))["row"]
-    rows = rows.filter(pa.array(~np.isin(np.arange(len(rows)), stale.to_numpy())))
+    rows = rows.take(pa.array(np.setdiff1d(np.arange(len(rows)), stale)))
+    remaining = pa.array(np.setdiff1d(np.arange(len(before)), replaced))
     try:
-        earlier = before.take(remaining.to_arrow()).cast(pa.schema([f.remove_metadata() for f in rows.schema]))
+        earlier = before.take(remaining).cast(pa.schema([f.remove_metadata() for f in rows.schema]))
     except pa.ArrowInvalid as error:
         raise ConfigError(
             f"{address.label} has vectors of another length; replace it: overwrite=True (--overwrite)"
@@ -143,12 +144,8 @@ def _merged(address: Address, before: pa.Table, rows: pa.Table, keys: Sequence[s
     return pa.concat_tables([earlier, rows])
 
 
-def _writable(table: pa.Table) -> pa.Table:
-    """Return a table in types of Delta Lake: values for dictionaries, text for unsigned integers of 64 bits."""
-    return table.cast(pa.schema([field.with_type(_delta_type(field.type)) for field in table.schema]))
-
-
 def _delta_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type in Delta Lake: that of values for dictionaries, text for unsigned integers of 64 bits."""
     if pa.types.is_dictionary(kind):
         return _delta_type(kind.value_type)
     if kind == pa.uint64():

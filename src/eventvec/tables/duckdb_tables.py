@@ -68,7 +68,6 @@ def write_duckdb(address: Address, rows: Rows) -> None:
     name, path = quoted(*address.table), Path(address.place)
     is_new = not path.exists()
     path.parent.mkdir(parents=True, exist_ok=True)
-    written = False
     try:
         with _opened(address, read_only=False) as connection:
             if is_new:
@@ -88,11 +87,11 @@ def write_duckdb(address: Address, rows: Rows) -> None:
                 connection.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM {ROWS}")
             connection.execute(f"COMMENT ON TABLE {name} IS {literal(rows.comment)}")
             connection.execute("COMMIT")
-        written = True
-    finally:
-        if is_new and not written:
+    except BaseException:
+        if is_new:
             for end in ("", ".wal"):
                 path.with_name(path.name + end).unlink(missing_ok=True)
+        raise
 
 
 @contextmanager

@@ -91,21 +91,13 @@ class Embeddings:
                 f"embeddings must have the shape ({len(data)}, dim), with a row for each entity, got {values.shape}"
             )
         check_names(data, (lineage or {}).get("names", ()))
-        x = data.sequences.to("cpu")
+        values, events = values.astype(np.float32, copy=False), data.sequences.lengths.cpu().numpy()
         metadata = {"fingerprint": data.fingerprint, **(lineage or {})}
         if data.origin.options:
             metadata["data"] = dict(data.origin.options)
         if data.origin.until is not None:
             metadata["until"] = data.origin.until
-        return Embeddings(
-            data.keys,
-            values.astype(np.float32, copy=False),
-            x.lengths.numpy(),
-            _last_times(data),
-            data.schema,
-            metadata,
-            data.moments,
-        )
+        return Embeddings(data.keys, values, events, _last_times(data), data.schema, metadata, data.moments)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -411,15 +403,13 @@ def _last_times(data: Dataset) -> Array:
 
 
 def _matrix(columns: Mapping[str, pa.Array], n: int, names: Sequence[str] | None) -> Array:
-    if names is not None:
-        values: Array = np.stack([columns[name].to_numpy() for name in names], axis=1)
-    elif "embedding" in columns:
+    if names is None and "embedding" in columns:
         if not pa.types.is_fixed_size_list(kind := columns["embedding"].type):
             raise TypeError(f"embeddings are {kind}")
-        values = columns["embedding"].flatten().to_numpy().reshape(n, kind.list_size)
-        values = values.copy()  # torch needs writable memory
+        values: Array = columns["embedding"].flatten().to_numpy().reshape(n, kind.list_size).copy()  # for torch
     else:
-        values = np.stack([column.to_numpy() for name, column in columns.items() if name.startswith("emb_")], axis=1)
+        chosen = [name for name in columns if name.startswith("emb_")] if names is None else names
+        values = np.stack([columns[name].to_numpy() for name in chosen], axis=1)
     if values.dtype.kind != "f":
         raise TypeError(f"embeddings consist of {values.dtype} values")
     return values

@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from eventvec.errors import ConfigError, DataError, reason
-from eventvec.files import draft_of, path_only, run_above, whole
+from eventvec.files import draft_of, path_only, refuse_inside_model, whole
 from eventvec.tables.addresses import Address, address_of, as_output
 from eventvec.tables.databases import metadata_of, refuse_foreign
 from eventvec.tables.sources import parquet_schema
@@ -55,13 +55,12 @@ def check_output(path: Path | str, inputs: Iterable[Any] = (), *, overwrite: boo
     check_place(path)
     place = path.resolve()
     for each in _places(paths):
-        for source in (Path(match).resolve() for match in glob.glob(os.fspath(each)) or [os.fspath(each)]):
+        for source in (Path(match).resolve() for match in glob.glob(each) or [each]):
             if place == source or place in (source.with_name(f"{source.name}{end}") for end in ("-wal", "-shm")):
                 raise ConfigError(f"{path} is an input; name another file to write")
             if source.is_dir() and source in place.parents:
                 raise ConfigError(f"{path} lies in the folder {each}, which is an input; name a file elsewhere")
-    if run := run_above(place):
-        raise ConfigError(f"{path} lies in the model folder {run}; name a file elsewhere")
+    refuse_inside_model(path, "name a file elsewhere")
     if path.exists() and not overwrite and not _ours(path):
         raise ConfigError(
             f"{path} exists and was not written by eventvec; name another file, or replace it: overwrite=True "
@@ -95,7 +94,6 @@ def _check_table(address: Address, inputs: Iterable[Any], overwrite: bool) -> No
         if source is not None and source.identity == address.identity:
             raise ConfigError(f"{name} is an input; name another table to write")
     if path is not None:
-        place = path.resolve()
         if os.path.isdir(path) and address.kind == "duckdb":  # for a long name, pathlib raises an error here
             raise ConfigError(f"{path} is a folder; name a DuckDB file to write")
         is_empty = os.path.isdir(path) and not os.listdir(path)
@@ -103,8 +101,7 @@ def _check_table(address: Address, inputs: Iterable[Any], overwrite: bool) -> No
         if address.kind == "delta" and taken:
             raise ConfigError(f"{path} exists and is no Delta Lake table; name another folder")
         check_place(path)
-        if run := run_above(place / "table"):
-            raise ConfigError(f"{path} lies in the model folder {run}; name a place elsewhere")
+        refuse_inside_model(path, "name a place elsewhere")
     exists, metadata = metadata_of(address)
     if exists and not overwrite:
         refuse_foreign(address, metadata)
@@ -139,11 +136,8 @@ def _ours(path: Path) -> bool:
     """Return whether eventvec wrote a file."""
     with path.open("rb") as file:
         start = file.read(4096)
-    if not start:
-        return True  # an empty file holds nothing that could be lost
-    if GENERATOR in start or start[2:].startswith(ONNX):
-        return True
-    if start[8:].startswith(b'{"__metadata__":{') and f'"{INDEX}":'.encode() in start:
+    is_index = start[8:].startswith(b'{"__metadata__":{') and f'"{INDEX}":'.encode() in start
+    if not start or GENERATOR in start or start[2:].startswith(ONNX) or is_index:  # an empty file has nothing to lose
         return True
     try:
         return MARK in (parquet_schema(path).metadata or {})

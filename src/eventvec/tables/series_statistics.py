@@ -92,7 +92,7 @@ def series_features(data: Dataset, channels: Sequence[str] | None = None, *, pai
 def _features(x: Tensor) -> dict[str, Tensor]:
     """Return `(n,)` each feature of series `(n, length)` by name; NaN where a series lacks a value."""
     shape, scale = _standardised(x)
-    features = {**_of_values(x, shape, scale), **_of_autocorrelation(shape), **_of_spectrum(_power(shape))}
+    features = {**_of_values(x, shape, scale), **_of_autocorrelation(shape), **_of_spectrum(shape)}
     features |= {**_of_peaks(shape), **_of_changes(x, shape)}
     return {name: _where(values, x) for name, values in features.items()}
 
@@ -150,19 +150,14 @@ def _of_autocorrelation(shape: Tensor) -> dict[str, Tensor]:
     return features | {f"regression_{i + 1}": _where(coefficients[:, i], shape) for i in range(ORDER)}
 
 
-def _power(shape: Tensor) -> Tensor:
-    """Return `(n, length // 2)` the share of each frequency in the power, without the mean."""
-    power = torch.fft.rfft(shape).abs().square()[:, 1:]
-    shares: Tensor = power / power.sum(1, keepdim=True)
-    return shares
-
-
-def _of_spectrum(power: Tensor) -> dict[str, Tensor]:
+def _of_spectrum(shape: Tensor) -> dict[str, Tensor]:
+    power = torch.fft.rfft(shape).abs().square()[:, 1:]  # without the mean
+    power = power / power.sum(1, keepdim=True)
     bins = power.shape[1]
     frequency = torch.arange(1, bins + 1, dtype=power.dtype) / (2 * bins)
     centroid = (power * frequency).sum(1)  # SP_Summaries_welch_rect_centroid is its median
     spread = (power * (frequency - centroid[:, None]).square()).sum(1).sqrt()
-    shape = (frequency - centroid[:, None]) / spread[:, None].clamp(min=1e-9)
+    around = (frequency - centroid[:, None]) / spread[:, None].clamp(min=1e-9)
     total = power.cumsum(1)
     at = {share: frequency[(total < share).sum(1).clamp(max=bins - 1)] for share in (0.5, 0.85)}
     edges = [round(bins * i / BANDS) for i in range(BANDS + 1)]
@@ -170,8 +165,8 @@ def _of_spectrum(power: Tensor) -> dict[str, Tensor]:
         "dominant_frequency": _where(frequency[power.nan_to_num(0.0).argmax(1)], power),  # har maxInds
         "dominant_share": power.amax(1),
         "spectral_centroid": centroid, "spectral_spread": spread,  # har meanFreq
-        "spectral_skewness": (power * shape.pow(3)).sum(1),  # har skewness of the spectrum
-        "spectral_kurtosis": (power * shape.pow(4)).sum(1),
+        "spectral_skewness": (power * around.pow(3)).sum(1),  # har skewness of the spectrum
+        "spectral_kurtosis": (power * around.pow(4)).sum(1),
         "spectral_entropy": _entropy(power),
         "median_frequency": _where(at[0.5], power), "rolloff": _where(at[0.85], power),
         "low_share": power[:, : max(1, bins // 5)].sum(1),  # SP_Summaries_welch_rect_area_5_1

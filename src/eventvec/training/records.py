@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from eventvec.errors import ConfigError, need, shown
-from eventvec.files import path_only, run_above
+from eventvec.files import path_only, refuse_inside_model
 
 SCALES = ("epoch", "step", "share")
 """The entries of a record that say where the training is, and are no curves."""
@@ -177,8 +177,7 @@ def _place(folder: Path | str) -> Path:
     path = path_only(folder)
     if path.exists() and not path.is_dir():
         raise ConfigError(f"{path} is a file; name a folder for the records of the training")
-    if run := run_above(path / "records"):
-        raise ConfigError(f"{path} lies in the model folder {run}; name a folder elsewhere")
+    refuse_inside_model(path, "name a folder elsewhere")
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     return path
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from eventvec.dataset import Dataset
@@ -95,17 +94,13 @@ def _hashes(x: Sequences, keys: Array, names: Sequence[str]) -> Array:
     """Return `(total, 2)` two hashes of each event: of the sum of hashes of its key and of its value in each column."""
     bits = np.empty((1 + len(names), 1, x.total), np.uint64)
     bits[0] = keys[x.rows().numpy()]
-    kinds: dict[torch.dtype, list[tuple[int, Tensor]]] = {}
     tensors = [name for name in names if isinstance(x.columns[name], Tensor)]
     selected = dict(zip(tensors, x.select(tensors), strict=True))
     for place, name in enumerate(names, 1):
         if name in selected:
-            kinds.setdefault(selected[name].dtype, []).append((place, selected[name]))
+            bits[place] = _bits(selected[name].numpy())
         else:
             bits[place] = row_hashes(cast(Sequences, x.columns[name])[x.flat()])
-    for alike in kinds.values():  # the columns of a type at once
-        numbers = torch.stack([values for _, values in alike]).numpy()
-        bits[[place for place, _ in alike], 0] = _bits(numbers)
     return _mixed(bits)
 
 

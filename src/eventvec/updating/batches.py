@@ -135,10 +135,7 @@ def apply_batch(
     identity = batch_identity(data, Path(state).absolute().parent)
     with evaluating(model.encoder), exact_cudnn():
         states = choose_state(model.encoder, data, chosen.recent)
-        with (
-            opened(state, model.states_of, states.kind, shard=shard) as store,
-            store.writing(),
-        ):
+        with opened(state, model.states_of, states.kind, shard=shard) as store, store.writing():
             batch = store.batch(chosen.batch_id, identity)
             if batch:
                 return _as_read(applied_before(model, store, batch, data, identity, states), read)

@@ -9,18 +9,18 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from eventvec.dataset import Dataset, last_times
+from eventvec.dataset import Dataset, last_times, row_without_events
 from eventvec.embedding import EVENTS_PER_BATCH, check_finite, encode
 from eventvec.encoders.interface import Encoder, capabilities
 from eventvec.encoders.joined import Joined
 from eventvec.errors import ConfigError, DataError
-from eventvec.schema import KNOWN, Schema
+from eventvec.schema import KNOWN, Categorical, Schema
 from eventvec.sequences import Array, Sequences, join
 from eventvec.tables.embeddings import NO_TIME
 from eventvec.views.cuts import known_in_order
@@ -43,11 +43,9 @@ def choose_state(encoder: Encoder, data: Dataset, recent: int | None) -> States:
         )
     if recent is not None and exact:
         raise ConfigError(f"the encoder {name} continues exactly from a stored state; leave recent= (--recent) out")
-    states: RecurrentStates | RecentEvents
-    if recent is not None:
-        states = RecentEvents(encoder, data.schema, recent)
-    else:
-        states = RecurrentStates(cast(Updatable, encoder), data.sequences)
+    states: RecurrentStates | RecentEvents = (
+        RecurrentStates(encoder, data.schema) if recent is None else RecentEvents(encoder, data.schema, recent)
+    )
     return KnownStates(states, data.schema) if KNOWN in data.sequences.columns else states
 
 
@@ -64,39 +62,28 @@ def _check_features(encoder: Encoder, recent: int | None) -> None:
         )
 
 
-class Updatable(Encoder, Protocol):
-    """An encoder that continues from a stored state."""
-
-    def state(self, x: Sequences, initial: Tensor | None = None) -> Tensor:
-        """Return `(n, k)` the state after each row, from initial states if they are given."""
-
-    def read(self, state: Tensor) -> Tensor:
-        """Return `(n, dim)` the embeddings of states."""
-
-
 class _Continued(nn.Module):
     """An encoder that returns its state after each row; the row starts from the state in ``static["state"]``."""
 
-    def __init__(self, encoder: Updatable, dim: int) -> None:
+    def __init__(self, encoder: Any, dim: int) -> None:
         super().__init__()
         self.encoder, self.dim, self.training = encoder, dim, False
 
     def forward(self, x: Sequences) -> Tensor:
-        initial = x.static["state"]
-        assert isinstance(initial, Tensor)
-        return self.encoder.state(x, initial)
+        states: Tensor = self.encoder.state(x, x.static["state"])
+        return states
 
 
 class RecurrentStates:
     """The encoder's state after the last event, as float32; a sparse one as a mask and the numbers that are not 0."""
 
-    def __init__(self, encoder: Updatable, x: Sequences) -> None:
+    def __init__(self, encoder: Any, schema: Schema) -> None:
         described = capabilities(encoder)
         self.encoder, self.dim, self.sparse = encoder, int(encoder.dim), described.sparse
         self._size = described.stored_dim or 0  # of a sparse state
         self.kind = "sparse state" if self.sparse else "state"
         self.device = next((weight.device for weight in encoder.parameters()), torch.device("cpu"))
-        self.empty = x.slice(*torch.zeros(3, 1, dtype=torch.int64))
+        self._empty = row_without_events(schema)
 
     def advance(self, x: Sequences, known: Array, stored: list[bytes]) -> tuple[list[bytes], Tensor]:
         """Return the states after the rows' events, and `(n, dim)` their embeddings.
@@ -127,7 +114,8 @@ class RecurrentStates:
     def _start(self) -> Tensor:
         """The state before any event, `(1, k)` on the CPU."""
         with torch.inference_mode():
-            return self.encoder.state(self.empty.to(self.device)).float().cpu()
+            state: Tensor = self.encoder.state(self._empty.to(self.device))
+        return state.float().cpu()
 
     def read(self, states: list[bytes]) -> Tensor:
         """Return `(n, dim)` the embeddings of states."""
@@ -135,7 +123,8 @@ class RecurrentStates:
 
     def _embeddings(self, states: Tensor) -> Tensor:
         with torch.inference_mode():
-            return self.encoder.read(states.to(self.device)).float().cpu()
+            vectors: Tensor = self.encoder.read(states.to(self.device))
+        return vectors.float().cpu()
 
     def _states(self, x: Sequences, initial: Tensor) -> Tensor:
         """Return `(n, k)` the states after the rows' events, on the CPU."""
@@ -143,7 +132,7 @@ class RecurrentStates:
             rows = replace(x, static={"state": initial})
             return encode(_Continued(self.encoder, initial.shape[1]), rows)
         with torch.inference_mode():
-            states = self.encoder.state(x, initial).float().cpu()
+            states: Tensor = self.encoder.state(x, initial).float().cpu()
         if not np.isfinite(states.numpy()).all():
             check_finite(states, x)
         return states
@@ -178,11 +167,8 @@ class RecentEvents:
         self.dim = int(encoder.dim)
         self.prefix, self.device = 4 * self.dim, torch.device("cpu")  # bytes; `encode` moves each window
         time = "<f8" if schema.time_kind == "float" else "<i8"
-        codes, numbers = (
-            [(field.name, kind) for field in fields]
-            for fields, kind in ((schema.categorical, "<i4"), (schema.numeric, "<f4"))
-        )
-        self.record = np.dtype([("time", time), ("gap", "<f4"), *codes, *numbers])
+        fields = [(field.name, "<i4" if isinstance(field, Categorical) else "<f4") for field in schema.fields]
+        self.record = np.dtype([("time", time), ("gap", "<f4"), *fields])
 
     def advance(self, x: Sequences, known: Array, stored: list[bytes]) -> tuple[list[bytes], Tensor]:
         """Return the latest events, after the rows' events, and `(n, dim)` their embeddings.
@@ -260,6 +246,6 @@ class KnownStates:
 States: TypeAlias = RecurrentStates | RecentEvents | KnownStates
 
 
-def times_of(states: States, stored: list[bytes], own: Any) -> Any:
-    """Return `(n,)` the time of each entity's last event, `own`, or the one at which the last of them became known."""
-    return states.last_times(stored) if isinstance(states, KnownStates) else own
+def times_of(states: States, stored: list[bytes], times: Any) -> Any:
+    """Return `(n,)` the times of the entities' last events, or those at which the last of them became known."""
+    return states.last_times(stored) if isinstance(states, KnownStates) else times

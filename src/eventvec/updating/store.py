@@ -214,11 +214,10 @@ class Store:
         places = np.array(versions, np.int64) - batch.first
         return places, np.array(events, np.int64), list(times), list(states)
 
-    def next_version(self, number: int | None = None) -> int:
+    def next_version(self, number: int = 2**62) -> int:
         """Return the first version of a batch, by default of the next one; no version is used twice."""
-        earlier = "" if number is None else "WHERE number < ?"
-        query = f"SELECT first, rows FROM batches {earlier} ORDER BY number DESC LIMIT 1"
-        row = self.db.execute(query, () if number is None else (number,)).fetchone()
+        query = "SELECT first, rows FROM batches WHERE number < ? ORDER BY number DESC LIMIT 1"
+        row = self.db.execute(query, (number,)).fetchone()
         return sum(self._typed([row], int, int)[0]) if row else 0
 
     def check_forgotten(self, versions: Sequence[int]) -> None:

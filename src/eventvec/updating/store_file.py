@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from eventvec.errors import CheckpointError, DataError, listed, shown
-from eventvec.files import path_only, run_above, whole
+from eventvec.files import path_only, refuse_inside_model, whole
 from eventvec.updating.store import POSITION, RESTORE, Store, identity_of
 from eventvec.updating.store_log import PAGE, check_log
 
@@ -75,12 +75,7 @@ NAMES = {"run", "kind", *Shard._fields}
 
 @contextmanager
 def opened(
-    path: Path | str,
-    run: str,
-    kind: str | None,
-    *,
-    shard: Shard | None = None,
-    whole_log: bool = True,
+    path: Path | str, run: str, kind: str | None, *, shard: Shard | None = None, whole_log: bool = True
 ) -> Iterator[Store]:
     """Yield the store of a run; if it is missing, it is created, and only its owner may read it.
 
@@ -91,7 +86,7 @@ def opened(
             `open_state`; sqlite then drops all after some moment.
     """
     path = path_only(path)
-    with told(path):
+    with explaining(path):
         if kind is not None and shard is None and not path.exists():
             create_store(path, {"run": run, "kind": kind})
         if path.is_dir():
@@ -105,7 +100,7 @@ def opened(
         beside, identity = (f"{path.resolve()}-wal", f"{path.resolve()}-shm"), identity_of(path)
         if whole_log:
             check_log(Path(beside[0]))
-        with closing(_connect(path)) as db:
+        with _connected(path) as db:
             _check_format(path, db)  # from this reading on, there is a log
             files = {str(path): identity, **{file: identity_of(file) for file in beside}}
             _check_place(path, db, run, shard)
@@ -121,15 +116,15 @@ def verify(path: Path) -> dict[str, int]:
     Raises:
         CheckpointError: If it is no store, or something in it is not what was written.
     """
-    with told(path):
+    with explaining(path):
         check_log(Path(f"{path.resolve()}-wal"))
-        with closing(_connect(path)) as db:
+        with _connected(path) as db:
             _check_format(path, db)
             return Store(path, db, {}).verify()
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
+def explaining(path: Path) -> Iterator[None]:
     """Say what an error of sqlite means for the store.
 
     Raises:
@@ -143,36 +138,27 @@ def told(path: Path) -> Iterator[None]:
         raise CheckpointError(f"{path} is damaged: its tables are not described in text; {RESTORE}") from error
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+@contextmanager
+def _connected(path: Path) -> Iterator[sqlite3.Connection]:
     # A session locks its connections, so several threads may use one.
-    db = sqlite3.connect(path, timeout=WAIT, isolation_level=None, check_same_thread=False)
-    try:
+    with closing(sqlite3.connect(path, timeout=WAIT, isolation_level=None, check_same_thread=False)) as db:
         # FULL: a committed batch survives a power cut. Deleted states are overwritten. Keys never reach other files.
         for setting in ("synchronous = FULL", "secure_delete = ON", "temp_store = MEMORY", "cache_size = -65536"):
             db.execute(f"PRAGMA {setting}")
-    except BaseException:
-        db.close()
-        raise
-    return db
+        yield db
 
 
-def create_store(path: Path, described: Mapping[str, str]) -> None:
+def create_store(path: Path, described: Mapping[str, object]) -> None:
     """Create an empty store; of two processes that do so at the same time, only one creates it."""
-    if folder := run_above(path):
-        raise CheckpointError(f"{path} lies in the model folder {folder}; name a store elsewhere")
+    refuse_inside_model(path, "name a store elsewhere", CheckpointError)
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
         db.executescript(f"{TABLES} PRAGMA application_id = {MARK}; PRAGMA user_version = {FORMAT}; COMMIT")
-        db.executemany("INSERT INTO meta VALUES (?, ?)", described.items())
+        db.executemany("INSERT INTO meta VALUES (?, ?)", ((name, str(value)) for name, value in described.items()))
         content = bytearray(db.serialize())
     content[WAL] = b"\x02\x02"
     with whole(path, replace=False) as draft:  # mode 0600, as that of the log that sqlite creates beside it
         draft.write_bytes(content)
-
-
-def create_shard(path: Path, run: str, shard: Shard) -> None:
-    """Create the empty store of a shard, whose kind and vocabularies are those of the first batch."""
-    create_store(path, {"run": run, **{name: str(value) for name, value in shard._asdict().items()}})
 
 
 def _described(db: sqlite3.Connection) -> dict[str, str]:
