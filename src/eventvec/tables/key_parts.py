@@ -55,7 +55,7 @@ class Parts:
     @staticmethod
     def of(table: EventTable, folder: Path) -> Parts:
         """Return the parts of a table, whose rows are written to files in a folder if they are not in order of keys."""
-        source, key = table.events.table, table.requested.key
+        source, key = table.events.table, table.frame.key
         if key in table.events.lists:
             raise ConfigError(f"store= (--store) needs a key of the rows, and {shown(key)} is of the elements of lists")
         rows, events, bounds = _survey(source, key, table.events.exploding[:1])
@@ -69,7 +69,7 @@ class Parts:
     def part(self, rows: Source) -> EventTable:
         """Return some of the rows as a table whose columns have the same roles."""
         rows = replace(rows, typed=self.table.events.table.typed)
-        return replace(self.table, events=exploded(rows, self.table.explode))
+        return replace(self.table, events=exploded(rows, self.table.frame.explode))
 
     def _runs(self) -> Iterator[Source]:
         """Yield parts of a table that is in order of keys; a part with an entity of more rows is written to a file."""
@@ -155,8 +155,8 @@ def _survey(source: Source, key: str, exploding: tuple[str, ...]) -> tuple[int, 
             last = chosen[1].as_py()
             sample.append(chosen[2:])
         rows += len(batch)
-        for part in batch.column(exploding[0]).chunks if exploding else ():
-            further += int(np.maximum(list_lengths(part) - 1, 0).sum())
+        if exploding:
+            further += int(np.maximum(list_lengths(batch.column(exploding[0])) - 1, 0).sum())
     events = rows + further
     if missing:
         what = f"{missing:,} missing value{'' if missing == 1 else 's'} (first at row {first_missing:,})"
