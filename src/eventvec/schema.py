@@ -237,18 +237,8 @@ class Schema:
             >>> first.difference(second), first.difference(first)
             ('time_kind', None)
         """
-        pairs = {
-            "categorical": (self.categorical, other.categorical),
-            "numeric": (self.numeric, other.numeric),
-            "gap": (self.gap, other.gap),
-            "clock": (self.clock, other.clock),
-            "bags": (self.bags, other.bags),
-            "texts": (self.texts, other.texts),
-        }
-        parts = [part for part, (mine, theirs) in pairs.items() if mine != theirs]
-        if not self.clock and self.time_kind != other.time_kind:
-            parts.append("time_kind")
-        return parts[0] if parts else None
+        parts = ["categorical", "numeric", "gap", "clock", "bags", "texts", *([] if self.clock else ["time_kind"])]
+        return next((part for part in parts if getattr(self, part) != getattr(other, part)), None)
 
     def static_field(self, name: str) -> Static:
         """Return the field of a static column.
@@ -299,7 +289,7 @@ def _adapter() -> TypeAdapter[Schema]:
 
 def _inconsistency(schema: Schema) -> str | None:
     """Return why no data have a schema; None if data may have it."""
-    if schema.time_zone is not None and not _is_time_zone(schema.time_zone):
+    if not is_time_zone(schema.time_zone):
         return f"there is no time zone {schema.time_zone!r}"
     if schema.gap.name != "gap":
         return f"gap is called {schema.gap.name!r}, not gap"
@@ -328,12 +318,13 @@ def _inconsistency(schema: Schema) -> str | None:
     return None
 
 
-def _is_time_zone(name: str) -> bool:
+def is_time_zone(name: str | None) -> bool:
+    """Return whether polars knows a time zone by a name; None, for times without a zone, counts as known."""
     import polars as pl
 
     try:
-        pl.Series([0]).cast(pl.Datetime(time_zone=name))
-    except pl.exceptions.ComputeError:
+        pl.Series([0]).cast(pl.Datetime("us", name))
+    except pl.exceptions.PolarsError:
         return False
     return True
 

@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError, printable, shown
-from eventvec.schema import Schema, TimeKind, TimeUnit
+from eventvec.schema import Schema, TimeKind, TimeUnit, is_time_zone
 from eventvec.sequences import Array
 from eventvec.tables.coding import BLOCK, count_and_first, decoded, filled, is_text, nulls, refuse_rows
 from eventvec.tables.read_options import Duration as Duration
@@ -114,7 +114,7 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
         if pa.types.is_timestamp(kind):
             microseconds = column.cast(pa.timestamp("us", kind.tz), safe=kind.unit != "ns")  # nanoseconds are cut off
             values = _within(name, _integers(microseconds.cast(pa.int64())), LATEST)
-            return Times(values, missing, "timestamp", known_zone(kind.tz))
+            return Times(values, missing, "timestamp", kind.tz if is_time_zone(kind.tz) else "UTC")
         if pa.types.is_date(kind):
             days = _within(name, _integers(column.cast(pa.date32()).cast(pa.int32())), LATEST // DAY)
             return Times(days * DAY, missing, "date", None)
@@ -224,15 +224,6 @@ def _look_of(texts: pl.Series, least: int) -> str | None:
     looks = (look for form, look in LIKE_DATES.items()
              if texts.str.contains(rf"^({form})([ t].{{0,16}})?$").sum() >= least)  # fmt: skip
     return next(looks, None)
-
-
-def known_zone(zone: str | None) -> str | None:
-    """Return the name of a time zone, UTC for one that polars does not know, such as an offset."""
-    try:
-        pl.Series([0]).cast(pl.Datetime("us", zone))
-    except pl.exceptions.PolarsError:
-        return "UTC"
-    return zone
 
 
 def _within(name: str, values: Array, limit: float) -> Array:
