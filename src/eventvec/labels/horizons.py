@@ -95,10 +95,7 @@ def future_labels(data: Dataset, **options: Any) -> pa.Table:
             "(--horizon) or every= (--every), or read more events"
         )
     parts = [rule.labels(x[block], snapshots[block]) for block in x.blocks(per_row=len(columns["time"]))]
-    begin, known = (
-        times.to_arrow(schema, snapshots.values(name).numpy(), np.zeros(snapshots.total, bool))
-        for name in ("time", "closes")
-    )
+    begin, known = (times.to_arrow(schema, snapshots.values(name).numpy()) for name in ("time", "closes"))
     table = {
         schema.key_out: data.keys.take(pa.array(snapshots.rows().numpy())),
         schema.time: begin,
@@ -106,7 +103,7 @@ def future_labels(data: Dataset, **options: Any) -> pa.Table:
         KNOWN_AT: known,
         RULE: pa.DictionaryArray.from_arrays(np.zeros(snapshots.total, np.int32), pa.array([rule_text(chosen)])),
     }
-    end = times.to_arrow(schema, np.array([observed]), np.array([False]))[0]
+    end = times.to_arrow(schema, np.array([observed]))[0]
     described = {
         "future_labels": as_table(chosen),
         "censored": censored,

@@ -38,7 +38,7 @@ def entity_columns(
     own["number of events"] = pl.Series(z.events)
     own["last event"] = pl.Series(to_arrow(z.schema, z.last_time, missing))
     if z.moments is not None:
-        own["cut at"] = pl.Series(to_arrow(z.schema, z.moments, np.zeros(len(z), bool)))
+        own["cut at"] = pl.Series(to_arrow(z.schema, z.moments))
     with suppress(ConfigError):  # unless the run held entities out
         own["held out"] = pl.Series(z.held_out)
     if data is not None:

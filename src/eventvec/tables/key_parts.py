@@ -38,7 +38,6 @@ class Parts:
 
     Args:
         table: The table.
-        columns: The columns to read, first the key.
         events: The number of events, of which a row has several where lists are exploded.
         size: The number of rows of a part, of which a single entity may have more.
         files: The files with the rows of each part; empty if the table is in order of keys.
@@ -46,7 +45,6 @@ class Parts:
     """
 
     table: EventTable
-    columns: list[str]
     events: int
     size: int
     files: tuple[Path, ...]
@@ -61,7 +59,7 @@ class Parts:
         rows, events, bounds = _survey(source, key, table.events.exploding[:1])
         folder.mkdir(mode=0o700)
         files = () if bounds is None else _spilled(source, table.columns, bounds, folder)
-        return Parts(table, table.columns, events, max(1, EVENTS * rows // events), files, folder)
+        return Parts(table, events, max(1, EVENTS * rows // events), files, folder)
 
     def __iter__(self) -> Iterator[EventTable]:
         return map(self.part, map(_stored, self.files) if self.files else self._runs())
@@ -76,12 +74,12 @@ class Parts:
         waiting, path = list[pa.Table](), self.folder / "longer.arrow"
         longer: pa.ipc.RecordBatchFileWriter | None = None
         with ExitStack() as stack:
-            for batch in self.table.events.table.parts(self.columns, min(ROWS, self.size)):
+            for batch in self.table.events.table.parts(self.table.columns, min(ROWS, self.size)):
                 waiting.append(batch)
                 if longer is None and sum(map(len, waiting)) < self.size:
                     continue
                 table = pa.concat_tables(waiting)
-                ranks, _ = keys.rank_keys(self.columns[0], table.column(0))
+                ranks, _ = keys.rank_keys(self.table.frame.key, table.column(0))
                 complete = int((ranks == ranks[-1]).argmax())  # the next batch may have more events of the last entity
                 end = complete or len(table) - 1  # one row tells the next batch which entity it goes on with
                 part, waiting = table.slice(0, end), [table.slice(end)]

@@ -272,7 +272,9 @@ def _identifies(counts: Array, codes: Array, heads: Array | None) -> str | None:
     distinct, present = int((counts > 0).sum()), int(counts.sum())
     if reason := near_unique(distinct, present):
         return reason
-    if heads is not None and distinct > max(FEW, 0.9 * len(heads)) and _constant_within(codes, heads):
+    if heads is None or distinct <= max(FEW, 0.9 * len(heads)):
+        return None
+    if np.isin(np.flatnonzero(np.diff(codes)) + 1, heads).all():  # codes change only where another entity begins
         return f"it has one value per entity ({distinct:,} distinct values), like another key"
     return None
 
@@ -288,8 +290,3 @@ def _nested(counts: Array, codes: Array, heads: Array | None) -> str | None:
     if (first[:-1] != last[:-1]).any():
         return None
     return f"each of its {distinct:,} distinct values is of one entity only, like the number of a receipt"
-
-
-def _constant_within(codes: Array, heads: Array) -> bool:
-    """Return whether each entity has a single code; `heads` are the places at which entities begin."""
-    return bool(np.isin(np.flatnonzero(np.diff(codes)) + 1, heads).all())

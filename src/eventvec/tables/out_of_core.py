@@ -122,7 +122,7 @@ def _sampled_kinds(parts: Parts, options: ReadOptions) -> tuple[dict[str, Guess]
     share, sampled, types = key_parts.EVENTS / parts.events, list[pa.Table](), table.events.table.types
     key = table.frame.key
     for part in parts:
-        rows = part.events.table.load(parts.columns)
+        rows = part.events.table.load(table.columns)
         if share < 1:
             ranks, distinct = keys.rank_keys(key, rows.column(key))
             present, row_of = np.unique(ranks, return_inverse=True)
@@ -131,10 +131,10 @@ def _sampled_kinds(parts: Parts, options: ReadOptions) -> tuple[dict[str, Guess]
         if len(rows):
             sampled.append(without_dictionaries(rows))
     if not sampled:
-        sampled = [without_dictionaries(next(iter(parts)).events.table.load(parts.columns))]
+        sampled = [without_dictionaries(next(iter(parts)).events.table.load(table.columns))]
     whole = pa.concat_tables(sampled).combine_chunks()
     sampled.clear()
-    for place, name in enumerate(parts.columns):
+    for place, name in enumerate(table.columns):
         if name not in table.events.exploding and pa.types.is_dictionary(types[name]):
             whole = whole.set_column(place, name, whole.column(place).dictionary_encode())  # whose kind is that of text
     sample = parts.part(open_source(whole))

@@ -17,7 +17,6 @@ from eventvec.errors import DataError, listed, shown
 from eventvec.schema import MISSING, UNKNOWN, Categorical
 from eventvec.sequences import Array
 from eventvec.tables import coding
-from eventvec.tables.coding import Coded
 from eventvec.tables.keys import align, key_series
 from eventvec.tables.sources import Source, Tabular, open_source
 from eventvec.tables.statics import is_vector, vectors
@@ -100,7 +99,7 @@ def _values(
         return times.values
     field = next((field for field in schema.fields if field.name == name), None)
     if isinstance(field, Categorical):
-        coded = Coded(*coding.coded(name, column))
+        coded = coding.coded(name, column)
         if not opened.typed and coding.is_text(column.type) and not field.text:
             coded = coding.as_numbers(coded)
         codes = coding.encode(coded, field)

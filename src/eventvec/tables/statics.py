@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
@@ -137,7 +137,7 @@ def attach_known(data: Dataset, table: Tabular, names: Sequence[str] | None = No
         DataError: If the table has none of them, or as for `attach`.
     """
     opened = open_source(table)
-    kinds = {field.name: _kind(field) for field in data.schema.static if names is None or field.name in names}
+    kinds = _kinds(field for field in data.schema.static if names is None or field.name in names)
     if names is not None:
         opened.need(names, "the static table")
     available = {name: kind for name, kind in kinds.items() if name in opened.types}
@@ -188,19 +188,16 @@ class _Matched:
         self, name: str, column: pa.ChunkedArray, kind: StaticKind, fitting: Fitting
     ) -> tuple[Static, Values, tuple[str, ...]]:
         """Return the field fitted to a column, its values per entity, and notes."""
-        field: Static
+        field: Static = Text(name)
         if kind == "categorical":
             codes, texts = coding.coded(name, column)
             every = replace(fitting, min_count=1)  # a rare class of a label is a class too
             field = coding.frequent(name, texts, Coded(codes[self.rows], texts).counts(), every)
-            return field, *self.apply(column, field)
-        if kind == "numeric":
+        elif kind == "numeric":
             scale = replace(fitting, log=False, standardise=True)
             field = scaled(name, coding.numbers(name, column)[self.rows], scale)
         elif kind == "vector":
             field = _scaled(name, vectors(name, column)[self.rows])
-        else:
-            field = Text(name)
         return field, *self.apply(column, field)
 
     def apply(self, column: pa.ChunkedArray, field: Static) -> tuple[Values, tuple[str, ...]]:
@@ -216,7 +213,10 @@ class _Matched:
         if isinstance(field, Vector):
             several = self._per_entity(vectors(field.name, column, field.size), np.nan)
             return torch.from_numpy(several), self._missing(field.name, np.isnan(several[:, 0]))
-        text = _texts(field.name, column).take(pa.array(self.places, mask=self.places < 0))
+        if coding.kind_of(column.type) not in ("text", "empty"):
+            raise DataError(f"column {shown(field.name)} cannot be text: it holds {column.type}; accepted: text")
+        rows = pa.array(self.places, mask=self.places < 0)
+        text = coding.decoded(column).cast(pa.large_string()).take(rows)
         return text_column(text), self._missing(field.name, text.is_null().to_numpy())
 
     def _per_entity(self, values: Array, missing: float) -> Array:
@@ -266,7 +266,7 @@ def _match_times(data: Dataset, opened: Source, key: str, time: str, names: list
     frame = pl.DataFrame({key: key_series(table.column(key), key)})
     _refuse_rows(key, frame[key].is_null(), "missing value")
     parsed = times.same_kind(time, times.parse_times(time, table.column(time), of=TABLE), data.schema, TABLE)
-    coding.refuse_rows(time, parsed.missing, "missing value", "; every row needs a time", " of the static table")
+    _refuse_rows(time, pl.Series(parsed.missing), "missing value", "every row needs a time")
     frame = frame.with_columns(pl.Series(time, parsed.values))
     assert data.moments is not None
     positions = align_rows(data.keys, data.moments, frame, key, time)
@@ -304,13 +304,13 @@ def _matched(data: Dataset, table: pa.Table, key: str, places: Array, used: int)
     return _Matched(table, places, tuple(notes))
 
 
-def _refuse_rows(key: str, wrong: pl.Series, what: str) -> None:
-    coding.refuse_rows(key, wrong.to_numpy(), what, "; it needs one row per entity", " of the static table")
+def _refuse_rows(key: str, wrong: pl.Series, what: str, rest: str = "it needs one row per entity") -> None:
+    coding.refuse_rows(key, wrong.to_numpy(), what, f"; {rest}", " of the static table")
 
 
 def _check(opened: Source, key: str, columns: Mapping[str, str], data: Dataset) -> None:
     opened.need([key, *columns])
-    known = {field.name: _kind(field) for field in data.schema.static}
+    known = _kinds(data.schema.static)
     for name, kind in columns.items():
         if kind not in KINDS:
             raise ConfigError(f"static column {shown(name)}: kind {shown(kind)} is not known; {nearest(kind, KINDS)}")
@@ -346,9 +346,10 @@ def _infer(name: str, column: pa.ChunkedArray, rows: Array) -> Guess:
     return kinds.infer(name, column, rows)
 
 
-def _kind(field: Static) -> StaticKind:
+def _kinds(fields: Iterable[Static]) -> dict[str, StaticKind]:
+    """Return the kinds of static columns by their names."""
     kinds: dict[type, StaticKind] = {Categorical: "categorical", Numeric: "numeric", Vector: "vector", Text: "text"}
-    return kinds[type(field)]
+    return {field.name: kinds[type(field)] for field in fields}
 
 
 def is_vector(kind: pa.DataType) -> bool:
@@ -399,9 +400,3 @@ def _scaled(name: str, vectors: Array) -> Vector:
         return Vector(name, (0.0,) * vectors.shape[1], (1.0,) * vectors.shape[1])
     std = present.std(0)
     return Vector(name, tuple(present.mean(0).tolist()), tuple(np.where(std > 0, std, 1.0).tolist()))
-
-
-def _texts(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if coding.kind_of(column.type) not in ("text", "empty"):
-        raise DataError(f"column {shown(name)} cannot be text: it holds {column.type}; accepted: text")
-    return coding.decoded(column).cast(pa.large_string())

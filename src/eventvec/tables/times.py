@@ -432,7 +432,7 @@ def intervals(values: Array, heads: Array, clock: bool) -> Array:
     return gap
 
 
-def to_arrow(schema: Schema, values: Array, missing: Array) -> pa.Array:
+def to_arrow(schema: Schema, values: Array, missing: Array | None = None) -> pa.Array:
     """Return times in the type for files: timestamp in microseconds, date, int64 or float64, null where missing."""
     if schema.time_kind == "date":
         return pa.array((values // DAY).astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
