@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import math
 from collections import Counter
 from collections.abc import Collection
@@ -289,7 +288,7 @@ def _adapter() -> TypeAdapter[Schema]:
 
 def _inconsistency(schema: Schema) -> str | None:
     """Return why no data have a schema; None if data may have it."""
-    if not is_time_zone(schema.time_zone):
+    if schema.time_zone is not None and not is_time_zone(schema.time_zone):  # which imports polars
         return f"there is no time zone {schema.time_zone!r}"
     if schema.gap.name != "gap":
         return f"gap is called {schema.gap.name!r}, not gap"
@@ -305,14 +304,10 @@ def _inconsistency(schema: Schema) -> str | None:
             return f"column {field.name!r} must have up to {MAX_BUCKETS:,} buckets and no values, or values alone"
         if isinstance(field, Numeric | Vector):
             means, stds = (numbers if isinstance(numbers, tuple) else (numbers,) for numbers in (field.mean, field.std))
-            if (
-                len(means) != len(stds)
-                or not all(map(math.isfinite, means))
-                or not all(0 < std < math.inf for std in stds)
-            ):
+            if len(means) != len(stds) or not all(map(math.isfinite, (*means, *stds))) or min(stds, default=1) <= 0:
                 return f"column {field.name!r} must have finite means, and as many standard deviations above 0"
-        if isinstance(field, Numeric) and not (
-            all(map(math.isfinite, field.edges)) and all(a < b for a, b in itertools.pairwise(field.edges))
+        if isinstance(field, Numeric) and (
+            not all(map(math.isfinite, field.edges)) or sorted(set(field.edges)) != [*field.edges]
         ):
             return f"the edges of column {field.name!r} must be finite and ascending"
     return None

@@ -192,7 +192,12 @@ def arrange(
         with events.counting(frame.order):
             tie_ranks = events.of(frame.order, ranks_of(frame.order, next(events.stream([frame.order]))))
     stream = events.stream([frame.key, frame.time, *table.names])  # loads one column after the other
-    ranks, distinct = _ranks(table, next(stream))
+    if not len(column := next(stream)):
+        raise DataError("the table has no rows; at least one event is needed")
+    with events.counting(frame.key):
+        ranks, distinct = keys.rank_keys(frame.key, column)
+    ranks = events.of(frame.key, ranks)
+    del column
     parsed = _times(table, frame.time, next(stream), schema, options)
     notes = times.epoch_note(frame.time, parsed) if schema is None else ()
     frame = replace(frame, time_kind=parsed.kind, time_zone=parsed.zone)
@@ -293,16 +298,6 @@ class EventOrder:
         order = np.flatnonzero(events) if self.order is None else self.order[events]
         tie_ranks, known = (None if each is None else each[events] for each in (self.tie_ranks, self.known))
         return EventOrder(order, self.times[events], self.gaps[events], ranks, lengths, tie_ranks, known)
-
-
-def _ranks(table: EventTable, column: pa.ChunkedArray) -> tuple[Array, pa.Array | None]:
-    """Return `(events,)` the rank of each event's key, and the distinct keys, see `keys.rank_keys`."""
-    if not len(column):
-        raise DataError("the table has no rows; at least one event is needed")
-    key = table.frame.key
-    with table.events.counting(key):
-        ranks, distinct = keys.rank_keys(key, column)
-    return table.events.of(key, ranks), distinct
 
 
 def _times(

@@ -90,7 +90,6 @@ def _with_a_cell(
 
 
 def _types(file: Path) -> dict[str, pl.DataType]:
-    """Return the type of each column of a file."""
     names = _header(file)
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated and (data := looks_like_data(names, f"the first line of {file}")):

@@ -188,7 +188,6 @@ def _spilled(source: Source, columns: list[str], bounds: pa.Array, folder: Path)
 
 
 def _part_of(key: str, column: pa.ChunkedArray, bounds: pa.Array) -> Array:
-    """Return `(rows,)` int16, the part of each key."""
     ranks, distinct = keys.rank_keys(key, column)
     if distinct is None:
         return np.searchsorted(bounds.to_numpy(), ranks, side="right").astype(np.int16)

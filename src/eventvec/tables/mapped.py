@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import torch
-from torch import Tensor
 
 from eventvec import torchrun
 from eventvec.dataset import Dataset
@@ -210,7 +209,6 @@ def _index(folder: Path) -> dict[str, Any] | None:
 
 
 def _digest_of_index(index: Mapping[str, Any]) -> str:
-    """Return the digest of the content of `store.json`, without the digest itself."""
     return hashlib.sha256(json.dumps(index).encode()).hexdigest()
 
 
@@ -267,13 +265,10 @@ def _content(folder: Path, index: Mapping[str, Any], schema: Schema) -> DatasetW
 def _values(folder: Path, entry: Mapping[str, Any]) -> Values:
     """Return a column of a store: an array, or nested rows."""
     if "file" in entry:
-        return _tensor(folder, entry)
-    columns = {name: _tensor(folder, each) for name, each in entry["columns"].items()}
-    return Sequences(columns, _tensor(folder, entry["starts"]), _tensor(folder, entry["lengths"]))
-
-
-def _tensor(folder: Path, entry: Mapping[str, Any]) -> Tensor:
-    return torch.from_numpy(mapped_array(folder, entry))
+        return torch.from_numpy(mapped_array(folder, entry))
+    columns = {name: _values(folder, each) for name, each in entry["columns"].items()}
+    starts, lengths = (torch.from_numpy(mapped_array(folder, entry[name])) for name in ("starts", "lengths"))
+    return Sequences(columns, starts, lengths)
 
 
 def _refuse_outside(folder: Path, name: str, entry: Mapping[str, Any], size: int | None) -> None:

@@ -85,7 +85,6 @@ def _as_asked(stored: DatasetWithCuts, table: EventTable, schema: Schema | None)
 
 
 def _build(table: EventTable, work: Path, schema: Schema | None, options: ReadOptions, origin: Any) -> None:
-    """Write the files of a store into a folder."""
     parts, numbers = Parts.of(table, work / "parts"), count()
     guesses, sample = _sampled_kinds(parts, options) if set(table.names) - set(table.roles) else ({}, "")
     with counting(key_parts.WITHIN):

@@ -156,7 +156,6 @@ def open_source(source: Tabular, text: Sequence[str] = (), key: str | None = Non
 
 
 def _database(address: Address, key: str | None) -> Source:
-    """Return a table in a database as a source."""
     opened, name = open_database(address, key), address.label
     _refuse_names(list(opened.types))
     return Source(
@@ -184,7 +183,6 @@ def is_pandas(source: Any) -> bool:
 
 
 def _arrow(source: Any, convert: Callable[[Any], pa.Table]) -> pa.Table:
-    """Return a table of another library as an Arrow table."""
     try:
         return _call(f"an object of type {type(source).__name__}", partial(convert, source))
     except DataError:
@@ -219,7 +217,6 @@ def _refuse_names(names: Sequence[str]) -> None:
 
 
 def _parquet(files: Sequence[Path]) -> Source:
-    """Return Parquet files with equal columns as one source."""
     stamps = {file: stamp_of(file) for file in files}
     metadata = {file: _metadata(file) for file in files}  # read once, not once per column
     schemas = {file: _schema(file, footer) for file, footer in metadata.items()}
@@ -300,7 +297,6 @@ def _metadata(file: Path) -> pq.FileMetaData:
 
 
 def _schema(file: Path, footer: pq.FileMetaData) -> pa.Schema:
-    """Return the columns of a Parquet file."""
     with refusing_damage(file):
         schema = footer.schema.to_arrow_schema()
         _ = schema.names  # they are decoded here
@@ -317,7 +313,6 @@ def refusing_damage(file: Path) -> Iterator[None]:
 
 
 def _csv(files: Sequence[Path], text: Sequence[str], key: str | None) -> Source:
-    """Return CSV files with equal columns as one source."""
     stamps = {file: stamp_of(file) for file in files}
     types = csv_types(files, text, key)
 

@@ -12,19 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from eventvec.dataset import Dataset, Origin, check_dataset, storage, text_column
+from eventvec.dataset import Dataset, Origin, check_dataset, text_column
 from eventvec.errors import ConfigError, DataError, nearest, shown
-from eventvec.options import as_table
 from eventvec.schema import MISSING, UNKNOWN, Categorical, Numeric, Schema, Static, Text, Vector
 from eventvec.sequences import Array, Values
 from eventvec.tables import coding, kinds, times
 from eventvec.tables.addresses import name_of
 from eventvec.tables.coding import Coded, count_and_first
-from eventvec.tables.keys import align, align_rows, key_form, key_series
+from eventvec.tables.keys import align, align_rows, distinct_keys, key_form, key_series
 from eventvec.tables.kinds import FEW, Guess
 from eventvec.tables.label_times import KNOWN_AT, RULE, may_hold_times, moments_of, time_columns
 from eventvec.tables.layouts import polars_series
-from eventvec.tables.read_options import Fitting, StaticKind
+from eventvec.tables.read_options import Fitting, StaticKind, changes
 from eventvec.tables.scales import scaled
 from eventvec.tables.sources import Source, Tabular, open_source
 
@@ -152,9 +151,8 @@ def _with_static(origin: Origin, table: Tabular, columns: Mapping[str, StaticKin
     if "static" in origin.options:
         return origin
     listed = {} if columns is None else {"static_columns": dict(columns)}
-    defaults = as_table(Fitting())
-    changes = {name: value for name, value in as_table(fitting).items() if value != defaults[name]}
-    return origin.including(static=name_of(table), **listed, **({"fitting": changes} if changes else {}))
+    fitted = {"fitting": changed} if (changed := changes(fitting)) else {}
+    return origin.including(static=name_of(table), **listed, **fitted)
 
 
 @dataclass(frozen=True)
@@ -250,7 +248,7 @@ def _match(data: Dataset, opened: Source, key: str, names: list[str]) -> _Matche
     frame = pl.DataFrame({key: key_series(table.column(key), key)})
     _refuse_rows(key, frame[key].is_null(), "missing value")
     _refuse_rows(key, ~frame[key].is_first_distinct(), "repeated key")
-    entities, distinct = coding.factorize(pa.chunked_array([storage(data.keys)]))
+    entities, distinct = distinct_keys(data.keys)
     positions = align(distinct, frame, key)
     repeated = ~pl.Series(positions).is_first_distinct()  # equal keys may be written in two ways, as UUIDs are
     _refuse_rows(key, repeated & pl.Series(positions >= 0), "repeated key")
@@ -347,7 +345,6 @@ def _infer(name: str, column: pa.ChunkedArray, rows: Array) -> Guess:
 
 
 def _kinds(fields: Iterable[Static]) -> dict[str, StaticKind]:
-    """Return the kinds of static columns by their names."""
     kinds: dict[type, StaticKind] = {Categorical: "categorical", Numeric: "numeric", Vector: "vector", Text: "text"}
     return {field.name: kinds[type(field)] for field in fields}
 
