@@ -18,7 +18,7 @@ from eventvec.tables.coding import pick, refuse_rows
 from eventvec.tables.cutoffs import cut_note, cutoff_times, ends
 from eventvec.tables.event_tables import open_events
 from eventvec.tables.lists import ExplodedEvents, exploded, exploded_note
-from eventvec.tables.read_options import Cuts, Fitting, ReadOptions
+from eventvec.tables.read_options import Cuts, ReadOptions
 from eventvec.tables.sorting import in_order, order_of, ranks_of
 from eventvec.tables.sources import Tabular
 
@@ -79,16 +79,8 @@ def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, o
     raw = open_events(source, text, key)
     events = exploded(raw, frame.explode)
     opened = events.table
-    named: dict[str, Any] = {name: vars(columns)[name] for name in request.ROLES}
     request.check_static(schema, options.static.static is not None, options.static.static_columns)
-    if schema is not None:
-        fitting = None if columns.fitting == Fitting() else columns.fitting
-        listed = request.by_schema(schema, {"key": columns.key, "time": columns.time, **named, "fitting": fitting})
-    elif columns.meds:
-        listed = request.by_meds(opened, {"key": columns.key, "time": columns.time, **named})
-    else:
-        listed = request.by_name(opened, key, time, named)
-    roles = request.roles_of(opened, frame, listed)
+    roles = request.roles_of(opened, frame, request.listed_columns(opened, schema, columns))
     names, notes = list(roles), list[str]()
     if schema is None and not columns.meds and columns.categorical is None and columns.numeric is None:
         names, notes = request.candidates(opened, frame, roles)

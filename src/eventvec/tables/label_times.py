@@ -129,7 +129,9 @@ def labels_beside(
     if time is None and given is None:
         why = reasons(table.drop(columns), schema, ISO)
         if plain_keys(key, table[key]).drop_nulls().is_duplicated().any():
-            refuse_several_rows(_comparable(opened, [key, *names]), key, names, why)
+            types = opened.types.items()  # rows are compared by the others too, if they can be
+            comparable = [name for name, kind in types if name in (key, *names) or coding.kind_of(kind) != "other"]
+            refuse_several_rows(read_table(opened, comparable), key, names, why)
         tried = f"No column of the labels was taken as their time: {'; '.join(why)}."
         return replace(result, notes=(tried,) if why else ())
     if time is None:
@@ -140,12 +142,6 @@ def labels_beside(
         raise DataError(f"{error}; if it is not the time of the labels, {NAME_IT}" if chosen else str(error)) from error
     held = table.select(*dict.fromkeys([*columns, time]))
     return replace(result, table=held, time=time, moments=moments, chosen=chosen, notes=notes)
-
-
-def _comparable(table: Source, needed: Sequence[str]) -> pl.DataFrame:
-    """Return the needed columns of a table, and the others in which rows can be compared."""
-    types = table.types.items()
-    return read_table(table, [name for name, kind in types if name in needed or coding.kind_of(kind) != "other"])
 
 
 def choose(candidates: Collection[str], schema: Schema, given: str | None) -> tuple[str | None, bool]:

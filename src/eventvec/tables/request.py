@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any
 
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import RESERVED, Schema, Static
 from eventvec.tables.coding import kind_of
 from eventvec.tables.kinds import unusable
 from eventvec.tables.lists import is_list
+from eventvec.tables.read_options import Columns, Fitting
 from eventvec.tables.sources import Source
 
 MEDS = {"key": "subject_id", "time": "time", "code": "code", "value": "numeric_value"}
@@ -26,51 +27,44 @@ OUTPUT = re.compile(r"embedding|events|last_time|emb_\d+")
 EXPLODE = "for one event for each element, name it in explode= (--explode), or in summed= (--summed) for their sum"
 
 
-Listed: TypeAlias = Mapping[str, Sequence[str]]
-"""The columns that each option names."""
-
-
-def by_schema(schema: Schema, options: Mapping[str, object]) -> Listed:
-    """Return the columns of a schema."""
-    for name, value in options.items():
-        if value is not None and value != vars(schema).get(name):
-            raise ConfigError(f"{name}= is given together with a schema, which already sets it; leave one of them out")
-    fields: dict[str, Sequence[Static]] = {
-        "categorical": schema.categorical, "summed": schema.bags, "texts": schema.texts, "numeric": schema.numeric,
-    }  # fmt: skip
-    return {role: [field.name for field in of_role] for role, of_role in fields.items()}
-
-
-def by_name(source: Source, key: str | None, time: str | None, options: Mapping[str, Sequence[str] | None]) -> Listed:
-    """Return the columns that the caller names."""
-    if key is None or time is None:
-        missing = " and ".join(f"{name}=" for name, value in (("key", key), ("time", time)) if value is None)
+def listed_columns(source: Source, schema: Schema | None, columns: Columns) -> dict[str, Sequence[str]]:
+    """Return the columns that each option of `ROLES` names; by a schema, or with `meds`, those that it has."""
+    named: dict[str, Any] = {name: vars(columns)[name] for name in ROLES}
+    given = {"key": columns.key, "time": columns.time, **named}
+    if schema is not None:
+        fitting = None if columns.fitting == Fitting() else columns.fitting
+        for name, value in {**given, "fitting": fitting}.items():
+            if value is not None and value != vars(schema).get(name):
+                raise ConfigError(
+                    f"{name}= is given together with a schema, which already sets it; leave one of them out"
+                )
+        fields: dict[str, Sequence[Static]] = {
+            "categorical": schema.categorical, "summed": schema.bags, "texts": schema.texts, "numeric": schema.numeric,
+        }  # fmt: skip
+        return {role: [field.name for field in of_role] for role, of_role in fields.items()}
+    if columns.meds:
+        if others := [name for name, value in given.items() if value is not None]:
+            raise ConfigError(
+                f"{others[0]}= is given together with meds=True, which names the columns; leave one of them out"
+            )
+        return {"categorical": [MEDS["code"]], "numeric": [MEDS["value"]] if MEDS["value"] in source.types else []}
+    if missing := " and ".join(f"{name}=" for name in ("key", "time") if given[name] is None):
         raise ConfigError(f"{missing} must name a column of the table{source.described()}")
-    for option, value in options.items():
+    for option, value in named.items():
         if isinstance(value, str):
             raise ConfigError(f"{option} must be a list of column names, got the text {shown(value)}")
         if value is not None and not (isinstance(value, Collection) and all(isinstance(name, str) for name in value)):
             raise ConfigError(f"{option} must be a list of column names, which are text, got {shown(value)}")
-    return {option: tuple(value or ()) for option, value in options.items()}
+    return {option: tuple(value or ()) for option, value in named.items()}
 
 
-def by_meds(source: Source, options: Mapping[str, object]) -> Listed:
-    """Return the columns of the Medical Event Data Standard; the numeric value may be absent."""
-    named = [name for name, value in options.items() if value is not None]
-    if named:
-        raise ConfigError(
-            f"{named[0]}= is given together with meds=True, which names the columns; leave one of them out"
-        )
-    return {"categorical": [MEDS["code"]], "numeric": [MEDS["value"]] if MEDS["value"] in source.types else []}
-
-
-def roles_of(source: Source, frame: Schema, listed: Listed) -> dict[str, str]:
+def roles_of(source: Source, frame: Schema, listed: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Return the role of each listed column, and refuse columns that are absent or cannot have their role.
 
     Args:
         source: The table.
         frame: The schema without columns.
-        listed: The columns that each option names.
+        listed: The columns that each option names, see `listed_columns`.
     """
     key, time, known_at = frame.key, frame.time, frame.known_at
     pairs = [(name, role) for role, names in listed.items() for name in names]

@@ -224,28 +224,28 @@ def _parquet(files: Sequence[Path]) -> Source:
     _refuse_names(first.names)
     text = [field.name for field in first if is_text(field.type)]
 
-    def load(names: Sequence[str]) -> pa.Table:
-        for file, schema in schemas.items():
-            same_types(names, files[0], first, file, schema)
+    @contextmanager
+    def opened(file: Path, names: Sequence[str], **options: Any) -> Iterator[pq.ParquetFile]:
+        same_types(names, files[0], first, file, schemas[file])
+        with refusing_damage(file):
+            refuse_changed(file, stamps[file])
+            with pq.ParquetFile(file, metadata=metadata[file], read_dictionary=text, **options) as reader:
+                yield reader
 
+    def load(names: Sequence[str]) -> pa.Table:
         def read(file: Path) -> pa.Table:
-            with refusing_damage(file):
-                refuse_changed(file, stamps[file])
-                with pq.ParquetFile(file, metadata=metadata[file], read_dictionary=text) as opened:
-                    table = opened.read(columns=list(names), use_threads=len(files) < THREADS)
+            with opened(file, names) as reader:
+                table = reader.read(columns=list(names), use_threads=len(files) < THREADS)
                 return plain(table.select(list(names)), str(file))
 
         with ThreadPoolExecutor(min(len(files), THREADS)) as pool:
             return pa.concat_tables(pool.map(read, files))
 
     def scan(names: Sequence[str], rows: int) -> Iterator[pa.Table]:
-        for file, schema in schemas.items():
-            same_types(names, files[0], first, file, schema)
-            with refusing_damage(file):
-                refuse_changed(file, stamps[file])
-                with pq.ParquetFile(file, metadata=metadata[file], read_dictionary=text, **STREAMED) as opened:
-                    for batch in opened.iter_batches(rows, columns=list(names)):
-                        yield plain(pa.Table.from_batches([batch]).select(list(names)), str(file))
+        for file in files:
+            with opened(file, names, **STREAMED) as reader:
+                for batch in reader.iter_batches(rows, columns=list(names)):
+                    yield plain(pa.Table.from_batches([batch]).select(list(names)), str(file))
 
     types = {field.name: plain_type(field.type) for field in first}
     header = f"the header of {files[0].name}"

@@ -98,19 +98,18 @@ def attach(
     guesses = dict[str, Guess]()
     for name in names:
         column = matched.table.column(name)
-        if columns is None and name not in known:
-            guesses[name] = _infer(name, column, matched.rows)
-        if name in known:
-            values, column_notes = matched.apply(column, known[name])
-        else:
-            kind = columns[name] if columns is not None else guesses[name].kind
+        field = known.get(name)
+        if field is None:
+            if columns is None:
+                guesses[name] = _infer(name, column, matched.rows)
+            kind = guesses[name].kind if columns is None else columns[name]
             assert kind != "hashed"  # such text is a column of texts here
             if kind is None:
                 notes.append(f"static column {shown(name)} is left out: {guesses[name].reason}")
                 continue
-            field, values, column_notes = matched.fit(name, column, kind, fitting)
+            field = matched.fit(name, column, kind, fitting)
             added.append(field)
-        static[name] = values
+        static[name], column_notes = matched.apply(column, field)
         notes.extend(column_notes)
     notes.extend(kinds.guess_note(guesses.items(), "static columns", "static_columns="))
     schema = replace(data.schema, static=(*data.schema.static, *added))
@@ -182,21 +181,16 @@ class _Matched:
         places = pl.Series(self.places).set(pl.Series(self.places < 0), None)
         return pl.DataFrame([_moments(table[name], schema).gather(places) for name in time_columns(table, schema)])
 
-    def fit(
-        self, name: str, column: pa.ChunkedArray, kind: StaticKind, fitting: Fitting
-    ) -> tuple[Static, Values, tuple[str, ...]]:
-        """Return the field fitted to a column, its values per entity, and notes."""
-        field: Static = Text(name)
+    def fit(self, name: str, column: pa.ChunkedArray, kind: StaticKind, fitting: Fitting) -> Static:
+        """Return the field fitted to a column."""
         if kind == "categorical":
             codes, texts = coding.coded(name, column)
             every = replace(fitting, min_count=1)  # a rare class of a label is a class too
-            field = coding.frequent(name, texts, Coded(codes[self.rows], texts).counts(), every)
-        elif kind == "numeric":
+            return coding.frequent(name, texts, Coded(codes[self.rows], texts).counts(), every)
+        if kind == "numeric":
             scale = replace(fitting, log=False, standardise=True)
-            field = scaled(name, coding.numbers(name, column)[self.rows], scale)
-        elif kind == "vector":
-            field = _scaled(name, vectors(name, column)[self.rows])
-        return field, *self.apply(column, field)
+            return scaled(name, coding.numbers(name, column)[self.rows], scale)
+        return _scaled(name, vectors(name, column)[self.rows]) if kind == "vector" else Text(name)
 
     def apply(self, column: pa.ChunkedArray, field: Static) -> tuple[Values, tuple[str, ...]]:
         """Return the values of a column per entity, coded by a field of a schema, and notes."""

@@ -113,13 +113,13 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
     try:
         if pa.types.is_timestamp(kind):
             microseconds = column.cast(pa.timestamp("us", kind.tz), safe=kind.unit != "ns")  # nanoseconds are cut off
-            values = _within(name, _integers(microseconds.cast(pa.int64())), LATEST)
-            return Times(values, missing, "timestamp", kind.tz if is_time_zone(kind.tz) else "UTC")
+            zone = kind.tz if is_time_zone(kind.tz) else "UTC"
+            return Times(_integers(name, microseconds), missing, "timestamp", zone)
         if pa.types.is_date(kind):
-            days = _within(name, _integers(column.cast(pa.date32()).cast(pa.int32())), LATEST // DAY)
+            days = _integers(name, column.cast(pa.date32()).cast(pa.int32()), LATEST // DAY)
             return Times(days * DAY, missing, "date", None)
         if pa.types.is_integer(kind):
-            return Times(_within(name, _integers(column.cast(pa.int64())), LATEST), missing, "integer", None)
+            return Times(_integers(name, column), missing, "integer", None)
     except pa.ArrowInvalid as error:
         raise DataError(f"column {shown(name)} holds {kind} values beyond 64-bit integers or microseconds") from error
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -463,8 +463,8 @@ def _number(schema: Schema, value: Instant, limit: float) -> int | float:
     return float(value) if schema.time_kind == "float" else math.ceil(value)  # integers below 3.5 are those below 4
 
 
-def _integers(column: pa.ChunkedArray) -> Array:
-    return filled(column.cast(pa.int64()), 0)
+def _integers(name: str, column: pa.ChunkedArray, limit: int = LATEST) -> Array:
+    return _within(name, filled(column.cast(pa.int64()), 0), limit)
 
 
 def _read_text(name: str, column: pa.ChunkedArray, time_format: str | None, of: str) -> pa.ChunkedArray:
