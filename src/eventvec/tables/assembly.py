@@ -19,6 +19,7 @@ from eventvec.schema import KNOWN, Schema, Text, TimeUnit
 from eventvec.sequences import Array
 from eventvec.tables import kinds
 from eventvec.tables.arrangement import OF_TABLE, EventTable, arrange, count_notes
+from eventvec.tables.coding import kind_of
 from eventvec.tables.column_builders import (
     BagsBuilder,
     Builder,
@@ -73,9 +74,8 @@ class Assembly:
         self.times, self.gaps = sink(), sink()
         self.known: Sink | None = None if table.frame.known_at is None else sink()
         self._sink = sink
-        self._known: dict[str, Any] = {}
-        if schema is not None:
-            self._known = {field.name: field for field in (*schema.fields, *schema.nested)}
+        fields = (*schema.fields, *schema.nested) if schema else ()
+        self._fields: dict[str, Any] = {field.name: field for field in fields}
         self._builders: dict[str, Builder] = {}
         self._notes: dict[str, list[str]] = {}  # about each column
         self._times: list[set[str]] = []  # notes about the times of each part
@@ -183,24 +183,24 @@ class Assembly:
         kind = listed_as or self._guess(name, column, reader)
         if kind is None or name in self._builders:
             return self._builders.get(name)
-        known, sink = self._known.get(name), self._sink
+        field, sink = self._fields.get(name), self._sink
         if kind == "texts":
             self._builders[name] = TextsBuilder(name, sink)
         elif kind == "summed":
-            self._builders[name] = BagsBuilder(name, sink, known)
+            self._builders[name] = BagsBuilder(name, sink, field)
         elif kind == "numeric":
-            self._builders[name] = NumbersBuilder(name, sink, known)
+            self._builders[name] = NumbersBuilder(name, sink, field)
         else:
             hashed = kind == "hashed" if listed_as or not self.sample else None
-            self._builders[name] = CodesBuilder(name, sink, known, hashed, listed_as is not None)
+            self._builders[name] = CodesBuilder(name, sink, field, hashed, listed_as is not None)
         return self._builders[name]
 
     def _guess(self, name: str, column: pa.ChunkedArray, reader: ColumnReader) -> str | None:
         """Return the kind of a column that nobody listed, None if it is left out, and refuse infinite numbers in it."""
         if name not in self.guesses:
             self.guesses[name] = reader.guess(name, column)
-        elif self.guesses[name].kind != "numeric":
-            reader.refuse_infinite(name, column)
+        elif self.guesses[name].kind != "numeric" and kind_of(column.type) == "float":
+            reader.numbers(name, column)
         return self.guesses[name].kind
 
     def _order_ties(self) -> None:

@@ -206,12 +206,13 @@ def look_of(column: pl.Series) -> str | None:
         >>> look_of(pl.Series(["3.1.2024", "24.12.2024 18:00"])), look_of(pl.Series([20240103, 20241224]))
         ('dates (such as DD.MM.YYYY)', 'dates (YYYYMMDD)')
     """
-    if column.dtype != pl.String and not column.dtype.is_numeric():
+    numeric = column.dtype.is_numeric()
+    if not numeric and column.dtype != pl.String:
         return None
-    if column.dtype.is_numeric():
-        column = column.cast(pl.Int64, strict=False) if (column == column.floor()).all() else column
+    if numeric and (column == column.floor()).all():
+        column = column.cast(pl.Int64, strict=False)
     texts = column.cast(pl.String)
-    if look := _look_of(texts, least=len(texts) if column.dtype.is_numeric() else len(texts) // 2 + 1):
+    if look := _look_of(texts, least=len(texts) if numeric else len(texts) // 2 + 1):
         return look
     numbers = texts.str.strip_chars().cast(pl.Float64, strict=False)
     unit = None if numbers.null_count() else epoch_unit(numbers.min(), numbers.max())  # type: ignore[arg-type]
