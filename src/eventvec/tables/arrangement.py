@@ -50,12 +50,8 @@ class EventTable:
     def columns(self) -> list[str]:
         """The columns of the table that are read, the key first."""
         frame, lists = self.frame, self.events.lists
-        used = [
-            frame.key,
-            frame.time,
-            *(name for name in (frame.order, frame.known_at) if name is not None),
-            *self.names,
-        ]
+        others = [name for name in (frame.order, frame.known_at) if name is not None]
+        used = [frame.key, frame.time, *others, *self.names]
         return list(dict.fromkeys([*(lists.get(name, name) for name in used), *self.events.exploding]))
 
 

@@ -1,6 +1,6 @@
 """The columns of a data set while they are read: each takes one part of a table after the other, and is then fitted.
 
-A categorical column holds places among its values seen so far, which become codes when it is fitted.
+A categorical column holds positions among its values seen so far, which become codes when it is fitted.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class TextsBuilder:
 
 
 class CodesBuilder:
-    """A categorical column, of which the sink has places among the values seen so far until the field is fitted.
+    """A categorical column, whose sink holds positions among the values seen so far until the field is fitted.
 
     Args:
         name: The name of the column.
@@ -115,23 +115,23 @@ class CodesBuilder:
         self.append(coded, coding.holds_text(column.type))
 
     def append(self, column: Coded, text: bool) -> None:
-        """Take values, by their places among those seen, -1 where missing."""
+        """Take values, as positions among those seen, -1 where missing."""
         self._text = text
         if not len(self._values):
             self._values, self._counts = column.values, column.counts()
             self.sinks.append(column.codes)
             return
-        places = pc.index_in(column.values, value_set=self._values)
-        new = column.values.filter(places.is_null())
-        known, is_new = (each.to_numpy(zero_copy_only=False) for each in (places.fill_null(0), places.is_null()))
-        place = np.where(is_new, len(self._values) + is_new.cumsum() - 1, known)
+        found = pc.index_in(column.values, value_set=self._values)
+        new = column.values.filter(found.is_null())
+        known, is_new = (each.to_numpy(zero_copy_only=False) for each in (found.fill_null(0), found.is_null()))
+        positions = np.where(is_new, len(self._values) + is_new.cumsum() - 1, known)
         self._values = pa.chunked_array([self._values, new]).combine_chunks()
         self._counts = np.append(self._counts, np.zeros(len(new), np.int64))
-        self._counts[place] += column.counts()
-        self.sinks.append(np.append(place, -1).astype(np.int32)[column.codes])
+        self._counts[positions] += column.counts()
+        self.sinks.append(np.append(positions, -1).astype(np.int32)[column.codes])
 
     def fit(self, fitting: Fitting, what: str = "events") -> list[str]:
-        """Fit the field, unless it is known, replace places by codes, and return notes."""
+        """Fit the field, unless it is known, replace positions by codes, and return notes."""
         values, counts = self._values, self._counts
         distinct, notes = int((counts > 0).sum()), list[str]()
         if self.known is not None:

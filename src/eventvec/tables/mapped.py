@@ -40,8 +40,6 @@ INDEX = "store.json"
 KEYS = "keys.arrow"
 WORK = "work"
 """The folder inside that of the store in which it is built; a store that is complete has none."""
-
-
 PARTS = re.compile(rf"{WORK}|\.lock|\d+\.bin|{re.escape(KEYS)}")
 """The names of what an interrupted build leaves."""
 TYPES = ("<i8", "<f8", "<i4", "<f4", "|u1")
@@ -201,10 +199,10 @@ def _index(folder: Path) -> dict[str, Any] | None:
             )
         same = index.pop("sha256") == _digest_of_index(index)
         files = [entry["file"] for _, entry in _columns(index["arrays"])] if same else []
+        if not same or len(set(files)) < len(files) or not all(ARRAY.fullmatch(file) for file in files):
+            raise ValueError
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise _damaged(folder, f"{INDEX} is not what the build wrote") from error
-    if not same or len(set(files)) < len(files) or not all(ARRAY.fullmatch(file) for file in files):
-        raise _damaged(folder, f"{INDEX} is not what the build wrote")
     return index
 
 

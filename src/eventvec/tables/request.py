@@ -68,9 +68,8 @@ def roles_of(source: Source, frame: Schema, listed: Mapping[str, Sequence[str]])
     """
     key, time, known_at = frame.key, frame.time, frame.known_at
     pairs = [(name, role) for role, names in listed.items() for name in names]
-    source.need(
-        [key, time, *(name for name, _ in pairs), *(name for name in (frame.order, known_at) if name is not None)]
-    )
+    others = [name for name in (frame.order, known_at) if name is not None]
+    source.need([key, time, *(name for name, _ in pairs), *others])
     if key == time:
         raise ConfigError(f"column {shown(key)} is named as the key and as the time; name two columns")
     if known_at in (key, time):
