@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import math
 from collections import Counter
 from collections.abc import Collection
@@ -237,18 +236,8 @@ class Schema:
             >>> first.difference(second), first.difference(first)
             ('time_kind', None)
         """
-        pairs = {
-            "categorical": (self.categorical, other.categorical),
-            "numeric": (self.numeric, other.numeric),
-            "gap": (self.gap, other.gap),
-            "clock": (self.clock, other.clock),
-            "bags": (self.bags, other.bags),
-            "texts": (self.texts, other.texts),
-        }
-        parts = [part for part, (mine, theirs) in pairs.items() if mine != theirs]
-        if not self.clock and self.time_kind != other.time_kind:
-            parts.append("time_kind")
-        return parts[0] if parts else None
+        parts = ["categorical", "numeric", "gap", "clock", "bags", "texts", *([] if self.clock else ["time_kind"])]
+        return next((part for part in parts if getattr(self, part) != getattr(other, part)), None)
 
     def static_field(self, name: str) -> Static:
         """Return the field of a static column.
@@ -299,7 +288,7 @@ def _adapter() -> TypeAdapter[Schema]:
 
 def _inconsistency(schema: Schema) -> str | None:
     """Return why no data have a schema; None if data may have it."""
-    if schema.time_zone is not None and not _is_time_zone(schema.time_zone):
+    if schema.time_zone is not None and not is_time_zone(schema.time_zone):  # which imports polars
         return f"there is no time zone {schema.time_zone!r}"
     if schema.gap.name != "gap":
         return f"gap is called {schema.gap.name!r}, not gap"
@@ -315,25 +304,22 @@ def _inconsistency(schema: Schema) -> str | None:
             return f"column {field.name!r} must have up to {MAX_BUCKETS:,} buckets and no values, or values alone"
         if isinstance(field, Numeric | Vector):
             means, stds = (numbers if isinstance(numbers, tuple) else (numbers,) for numbers in (field.mean, field.std))
-            if (
-                len(means) != len(stds)
-                or not all(map(math.isfinite, means))
-                or not all(0 < std < math.inf for std in stds)
-            ):
+            if len(means) != len(stds) or not all(map(math.isfinite, (*means, *stds))) or min(stds, default=1) <= 0:
                 return f"column {field.name!r} must have finite means, and as many standard deviations above 0"
-        if isinstance(field, Numeric) and not (
-            all(map(math.isfinite, field.edges)) and all(a < b for a, b in itertools.pairwise(field.edges))
+        if isinstance(field, Numeric) and (
+            not all(map(math.isfinite, field.edges)) or sorted(set(field.edges)) != [*field.edges]
         ):
             return f"the edges of column {field.name!r} must be finite and ascending"
     return None
 
 
-def _is_time_zone(name: str) -> bool:
+def is_time_zone(name: str | None) -> bool:
+    """Return whether polars knows a time zone by a name; None, for times without a zone, counts as known."""
     import polars as pl
 
     try:
-        pl.Series([0]).cast(pl.Datetime(time_zone=name))
-    except pl.exceptions.ComputeError:
+        pl.Series([0]).cast(pl.Datetime("us", name))
+    except pl.exceptions.PolarsError:
         return False
     return True
 

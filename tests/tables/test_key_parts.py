@@ -28,7 +28,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def counted(*arguments: Any) -> Arranged:
         arranged = arrange(*arguments)
-        sizes.append(arranged.counts.rows)
+        sizes.append(arranged.counts["rows"])
         return arranged
 
     monkeypatch.setattr(key_parts, "EVENTS", EVENTS)

@@ -7,18 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from eventvec.blocks.rows import Features, Rows
-from eventvec.dataset import storage
 from eventvec.errors import DataError, printable, shown
 from eventvec.learners.task import Target
 from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables import times
-from eventvec.tables.coding import factorize, missing_values, plain_values
+from eventvec.tables.coding import missing_values, plain_values
 from eventvec.tables.cutoffs import next_times
-from eventvec.tables.keys import Keyed, align
+from eventvec.tables.keys import Keyed, align, distinct_keys
 from eventvec.tables.label_times import TimedLabels
 
 EARLIER = "earlier_labels"
@@ -49,7 +47,7 @@ def delayed_labels(
         delay: The length of time after which a label is known.
         inclusive: Whether what becomes known at the very time of a row is read.
     """
-    entities, distinct = factorize(pa.chunked_array([storage(z.keys)]))
+    entities, distinct = distinct_keys(z.keys)
     length = times.duration(z.schema, delay)
     owners, time = pl.Series("entity", align(distinct, timed.table, key)), pl.Series("time", timed.moments)
     present = (owners >= 0) & time.is_not_null()

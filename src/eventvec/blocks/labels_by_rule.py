@@ -56,11 +56,9 @@ class LabelsByRule:
         if not self.inclusive:
             moments = ends(data.schema, moments)  # a label is known as soon as the last event of its horizon is read
         values = np.zeros((len(data), self.dim))
-        for part in known_labels(data.sequences, self.rule, ends(data.schema, moments, self.inclusive)):
-            labels = pl.DataFrame({"entity": part.of, "time": part.time, "known": part.known, "value": part.values})
-            values[part.rows] = earlier_labels(
-                part.histories, moments[part.rows], labels, self.target, data.schema, self.inclusive
-            )
+        limits = ends(data.schema, moments, self.inclusive)
+        for part, histories, labels in known_labels(data.sequences, self.rule, limits):
+            values[part] = earlier_labels(histories, moments[part], labels, self.target, data.schema, self.inclusive)
         return values, [""] * values.shape[1]
 
 

@@ -244,7 +244,7 @@ def _job(
             "until= or cutoffs= (--until, --cutoffs)"
         )
     opened = open_table(events, trained.schema, options)
-    source, key = opened.events.table, opened.requested.key
+    source, key = opened.events.table, opened.frame.key
     if not source.files or not source.typed or not source.ordered:
         raise ConfigError("an engine reads Parquet files; write other tables to Parquet first")
     if key in opened.events.lists:
@@ -253,8 +253,7 @@ def _job(
     _check_output(folder, [*source.files, Path(events)])
     if cutoffs := reading.get("cutoffs"):
         moments = open_source(cutoffs)
-        key_there = key if key in moments.types else opened.key_as or key
-        moments.need([key_there, str(reading["cutoff_column"])], str(cutoffs))
+        moments.need([opened.frame.key_in(moments.types), str(reading["cutoff_column"])], str(cutoffs))
     files = tuple(event_file(file) for file in source.files)
     shards = shards or max(FEWEST, -(-sum(file.rows for file in files) // ROWS_OF_SHARD))
     return Job(

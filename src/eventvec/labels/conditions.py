@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import ConfigError, nearest, shown
+from eventvec.labels.rules import listed
 from eventvec.schema import FIRST, Categorical, Numeric, Schema
 
 Condition: TypeAlias = Callable[[Tensor], Tensor]
@@ -29,7 +30,7 @@ def conditions(schema: Schema, where: Mapping[str, Any]) -> list[tuple[str, Cond
         raise ConfigError(f"where must be a mapping from columns to values, got {type(where).__name__}")
     tests: list[tuple[str, Condition]] = []
     for name, given in where.items():
-        values = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+        values = listed(given)
         if not values:
             raise ConfigError(f"where names no value of column {shown(name)}; give one at least, or leave it out")
         field = field_of(schema, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from eventvec.labels.conditions import Condition, conditions, field_of
 from eventvec.labels.future_options import FutureOptions
 from eventvec.labels.rules import listed_conditions, rule_text
 from eventvec.options import accepts, as_table, gather
-from eventvec.schema import Numeric, Schema
+from eventvec.schema import Numeric, Schema, is_time_zone
 from eventvec.sequences import Array, Sequences, searchsorted
 from eventvec.tables import times
 from eventvec.tables.cutoffs import ends
@@ -95,10 +95,7 @@ def future_labels(data: Dataset, **options: Any) -> pa.Table:
             "(--horizon) or every= (--every), or read more events"
         )
     parts = [rule.labels(x[block], snapshots[block]) for block in x.blocks(per_row=len(columns["time"]))]
-    begin, known = (
-        times.to_arrow(schema, snapshots.values(name).numpy(), np.zeros(snapshots.total, bool))
-        for name in ("time", "closes")
-    )
+    begin, known = (times.to_arrow(schema, snapshots.values(name).numpy()) for name in ("time", "closes"))
     table = {
         schema.key_out: data.keys.take(pa.array(snapshots.rows().numpy())),
         schema.time: begin,
@@ -106,7 +103,7 @@ def future_labels(data: Dataset, **options: Any) -> pa.Table:
         KNOWN_AT: known,
         RULE: pa.DictionaryArray.from_arrays(np.zeros(snapshots.total, np.int32), pa.array([rule_text(chosen)])),
     }
-    end = times.to_arrow(schema, np.array([observed]), np.array([False]))[0]
+    end = times.to_arrow(schema, np.array([observed]))[0]
     described = {
         "future_labels": as_table(chosen),
         "censored": censored,
@@ -142,7 +139,17 @@ class Rule:
     @staticmethod
     def of(schema: Schema, options: FutureOptions) -> Rule:
         """Return the rule, and refuse options that do not fit the schema."""
-        name, summed, tests = _checked(schema, options)
+        kind, _, column = options.label.partition(":")
+        if options.label not in KINDS[:-1] and (kind != "sum" or not column):
+            raise ConfigError(f"label {shown(options.label)} is not known; {nearest(options.label, KINDS)}")
+        if column and not isinstance(field_of(schema, column), Numeric):
+            raise ConfigError(f"column {shown(column)} holds categories, which have no sum; name a column of numbers")
+        if options.zone != "UTC" and schema.time_kind != "timestamp":
+            raise ConfigError(f"zone is for timestamps, and the events hold times of the kind {schema.time_kind}")
+        if not (options.zone and is_time_zone(options.zone)):
+            zone = shown(options.zone)
+            raise ConfigError(f"there is no time zone {zone}; accepted: names such as Europe/Berlin, or UTC")
+        tests = conditions(schema, options.where or {})
         every, gap, horizon = (times.duration(schema, each) for each in (options.every, options.gap, options.horizon))
         if not any(every):
             raise ConfigError(TOO_OFTEN)
@@ -150,19 +157,52 @@ class Rule:
             raise ConfigError("every must be of whole days, because the events hold dates (--every)")
         if not any(horizon):
             raise ConfigError("horizon must be above 0, such as 90d (--horizon)")
-        return Rule(options, schema, name, summed, tests, every, gap, horizon)
+        return Rule(options, schema, name_of_labels(options), column or None, tests, every, gap, horizon)
 
     def snapshots(self, first: int | float, last: int | float) -> dict[str, Array]:
         """Return `time`, ascending, of the snapshots after a time and up to another, and where each horizon `opens` and
         `closes`."""
-        moments, zone = _calendar(self.schema, self.every, self.options.zone, first, last), self.options.zone
+        every, zone = self.every, self.options.zone
+        step = every.days * times.DAY + every.rest
+        if (last - first) / (every.months * 28 * times.DAY + step) > MOST:
+            raise ConfigError(TOO_OFTEN)
+        if not self.schema.clock:
+            moments = _multiples(first, last, step)
+        else:
+            low, high = first - 2 * times.DAY, last + 2 * times.DAY  # zones differ by less
+            if every.months:
+                low, high = np.array([low, high], "datetime64[us]").astype("datetime64[M]").astype(np.int64).tolist()
+                shown_times = _multiples(low, high, every.months).astype("datetime64[M]").astype("datetime64[us]")
+            else:
+                shown_times = (MONDAY + _multiples(low - MONDAY, high - MONDAY, step)).astype("datetime64[us]")
+            moments = np.unique(times.in_utc(pl.Series(shown_times), zone))
+        moments = moments[(moments > first) & (moments <= last)]
         opens = self.gap.after(moments, zone)
         return {"time": moments, "opens": opens, "closes": self.horizon.after(opens, zone)}
 
     def labels(self, x: Sequences, snapshots: Sequences) -> Array:
         """Return `(snapshots.total,)` the labels of the snapshots of the same rows, NaN where there is none."""
-        values = _values(_that_count(x, self.tests, self.summed), snapshots, self.options.label, self.summed)
-        return values / times.SECOND if self.options.label == "time_to_next" and self.schema.clock else values
+        fulfilled = torch.ones(x.total, dtype=torch.bool)
+        for name, is_fulfilled in self.tests:
+            fulfilled &= is_fulfilled(x.values(name))
+        columns = {name: x.columns[name] for name in ("time", self.summed) if name is not None}
+        counts = torch.bincount(x.rows()[fulfilled], minlength=len(x))
+        events = Sequences(columns, x.starts, x.lengths).take(x.flat()[fulfilled], counts)
+        each = events[snapshots.rows()]
+        low, high = (searchsorted(each, "time", snapshots.values(name), right=True) for name in ("opens", "closes"))
+        count: Array = (high - low).numpy()
+        if self.options.label == "count":
+            return count
+        if self.options.label in ("event", "no_event"):
+            happens: Array = count > 0
+            return happens if self.options.label == "event" else ~happens
+        begin, end = (each.starts + low).numpy(), (each.starts + high).numpy()
+        if self.summed is None:
+            since = np.append(events.values("time").numpy(), 0)[begin] - snapshots.values("time").numpy()
+            return np.where(count > 0, since / (times.SECOND if self.schema.clock else 1), np.nan)
+        numbers = np.append(events.values(self.summed).double().nan_to_num(0.0).numpy(), 0.0)
+        sums = np.add.reduceat(numbers, np.stack([begin, end], 1).ravel())[::2] if len(begin) else begin
+        return np.where(count > 0, sums, 0.0)
 
 
 def _notes(snapshots: Sequences, censored: int, end: str) -> list[str]:
@@ -175,20 +215,6 @@ def _notes(snapshots: Sequences, censored: int, end: str) -> list[str]:
         without = f"{every - entities:,} of {every:,} entities have no label"
         notes.append(f"{without}, because they have no event before the last of these times")
     return notes
-
-
-def _checked(schema: Schema, options: FutureOptions) -> tuple[str, str | None, list[tuple[str, Condition]]]:
-    """Return the name of the labels, the column that is summed, and the conditions of events that count."""
-    kind, _, column = options.label.partition(":")
-    if options.label not in KINDS[:-1] and (kind != "sum" or not column):
-        raise ConfigError(f"label {shown(options.label)} is not known; {nearest(options.label, KINDS)}")
-    if column and not isinstance(field_of(schema, column), Numeric):
-        raise ConfigError(f"column {shown(column)} holds categories, which have no sum; name a column of numbers")
-    if options.zone != "UTC" and schema.time_kind != "timestamp":
-        raise ConfigError(f"zone is for timestamps, and the events hold times of the kind {schema.time_kind}")
-    if times.known_zone(options.zone) != (options.zone or None):
-        raise ConfigError(f"there is no time zone {shown(options.zone)}; accepted: names such as Europe/Berlin, or UTC")
-    return name_of_labels(options), column or None, conditions(schema, options.where or {})
 
 
 def name_of_labels(options: FutureOptions) -> str:
@@ -218,25 +244,6 @@ def _observed_until(data: Dataset, given: times.Instant | None, last: int | floa
     return observed
 
 
-def _calendar(schema: Schema, every: times.Length, zone: str, first: int | float, last: int | float) -> Array:
-    """Return the times of the calendar after the first event and up to a last time, ascending."""
-    step = every.days * times.DAY + every.rest
-    least = every.months * 28 * times.DAY + step
-    if (last - first) / least > MOST:
-        raise ConfigError(TOO_OFTEN)
-    if not schema.clock:
-        moments = _multiples(first, last, step)
-    else:
-        low, high = first - 2 * times.DAY, last + 2 * times.DAY  # zones differ by less
-        if every.months:
-            low, high = np.array([low, high], "datetime64[us]").astype("datetime64[M]").astype(np.int64).tolist()
-            shown_times = _multiples(low, high, every.months).astype("datetime64[M]").astype("datetime64[us]")
-        else:
-            shown_times = (MONDAY + _multiples(low - MONDAY, high - MONDAY, step)).astype("datetime64[us]")
-        moments = np.unique(times.in_utc(pl.Series(shown_times), zone))
-    return moments[(moments > first) & (moments <= last)]
-
-
 def _multiples(low: int | float, high: int | float, step: int | float) -> Array:
     """Return the multiples of a number between two others, and the next lower one."""
     return np.arange(low // step, high // step + 1) * step
@@ -249,33 +256,3 @@ def after_first_event(x: Sequences, columns: Mapping[str, Array]) -> Sequences:
     firsts = Sequences(x.columns, x.starts, filled.long()).values("time")
     starts[filled] = torch.searchsorted(torch.from_numpy(moments), firsts, right=True)
     return Sequences({name: torch.from_numpy(each) for name, each in columns.items()}, starts, len(moments) - starts)
-
-
-def _that_count(x: Sequences, tests: Sequence[tuple[str, Condition]], summed: str | None) -> Sequences:
-    """Return the events that fulfil all conditions, with their times and a column of numbers."""
-    fulfilled = torch.ones(x.total, dtype=torch.bool)
-    for name, is_fulfilled in tests:
-        fulfilled &= is_fulfilled(x.values(name))
-    columns = {name: x.columns[name] for name in ("time", summed) if name is not None}
-    counts = torch.bincount(x.rows()[fulfilled], minlength=len(x))
-    return Sequences(columns, x.starts, x.lengths).take(x.flat()[fulfilled], counts)
-
-
-def _values(events: Sequences, snapshots: Sequences, label: str, summed: str | None) -> Array:
-    """Return the labels of the snapshots of the same rows, NaN for the time to an event that is not in the horizon."""
-    moments, opens, closes = (snapshots.values(name) for name in ("time", "opens", "closes"))
-    each = events[snapshots.rows()]
-    low, high = (searchsorted(each, "time", moment, right=True) for moment in (opens, closes))
-    count: Array = (high - low).numpy()
-    if label == "count":
-        return count
-    if label in ("event", "no_event"):
-        happens: Array = count > 0
-        return happens if label == "event" else ~happens
-    begin, end = (each.starts + low).numpy(), (each.starts + high).numpy()
-    if summed is None:
-        since = np.append(events.values("time").numpy(), 0)[begin] - moments.numpy()
-        return np.where(count > 0, since, np.nan)
-    numbers = np.append(events.values(summed).double().nan_to_num(0.0).numpy(), 0.0)
-    sums = np.add.reduceat(numbers, np.stack([begin, end], 1).ravel())[::2] if len(begin) else begin
-    return np.where(count > 0, sums, 0.0)

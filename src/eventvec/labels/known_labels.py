@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 import torch
 
 from eventvec.dataset import period
@@ -14,27 +14,7 @@ from eventvec.labels.horizons import Rule, after_first_event
 from eventvec.sequences import Array, Sequences, histories
 
 
-class KnownLabels(NamedTuple):
-    """Labels of some histories, and the rows that are as of times of these histories.
-
-    Args:
-        rows: `(m,)` the rows.
-        histories: `(m,)` the number of the history of each.
-        of: `(k,)` the number of the history of each label.
-        time: `(k,)` the time of its snapshot.
-        known: `(k,)` the end of its horizon, after which it is known.
-        values: `(k,)` the labels, NaN where there is none.
-    """
-
-    rows: Array
-    histories: Array
-    of: Array
-    time: Array
-    known: Array
-    values: Array
-
-
-def known_labels(x: Sequences, rule: Rule, ends: Array) -> Iterator[KnownLabels]:
+def known_labels(x: Sequences, rule: Rule, ends: Array) -> Iterator[tuple[Array, Array, pl.DataFrame]]:
     """Yield the labels that follow from the events before the ends of rows; rows without events are in no block.
 
     Rows that begin at the same event are one history as of several times. Its labels are computed once, from the
@@ -45,6 +25,10 @@ def known_labels(x: Sequences, rule: Rule, ends: Array) -> Iterator[KnownLabels]
         x: `n` rows, each with all events of an entity before its end.
         rule: What is labelled.
         ends: `(n,)` the times strictly before which the events of each row lie.
+
+    Yields:
+        `(m,)` rows, `(m,)` the number of the history of each, and the labels of these histories: the number of the
+        history, `entity`; the `time` of the snapshot; the end of its horizon, `known`; and the `value`, NaN if none.
     """
     filled = np.flatnonzero(x.lengths.cpu().numpy())
     if not len(filled):
@@ -65,7 +49,10 @@ def known_labels(x: Sequences, rule: Rule, ends: Array) -> Iterator[KnownLabels]
     for block in x.blocks(per_row=len(grid["time"])):
         part = snapshots[block]
         rows = order[places[block.start] : places[block.stop]]
-        yield KnownLabels(
-            filled[rows], history.numpy()[rows], part.rows().numpy() + block.start, part.values("time").numpy(),
-            part.values("closes").numpy(), rule.labels(x[block], part),
-        )  # fmt: skip
+        labels = {
+            "entity": part.rows().numpy() + block.start,
+            "time": part.values("time").numpy(),
+            "known": part.values("closes").numpy(),
+            "value": rule.labels(x[block], part),
+        }
+        yield filled[rows], history.numpy()[rows], pl.DataFrame(labels)

@@ -23,11 +23,12 @@ def listed_conditions(options: FutureOptions) -> FutureOptions:
     """
     if not isinstance(options.where, Mapping):
         return options
-    where = {name: [_plain(each) for each in _listed(of)] for name, of in options.where.items()}
+    where = {name: [_plain(each) for each in listed(of)] for name, of in options.where.items()}
     return replace(options, where=where or None)
 
 
-def _listed(values: Any) -> list[Any]:
+def listed(values: Any) -> list[Any]:
+    """Return one value, or several, as a list."""
     return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
 
 
@@ -64,9 +65,8 @@ def options_of(table: Mapping[str, Any]) -> FutureOptions:
     """
     if absent := {"every", "horizon"} - set(table):
         raise ConfigError(f"the rule has no {min(absent)}")
-    return gather(
-        {name: timedelta(*each) if _is_length(name, each) else each for name, each in table.items()}, FutureOptions
-    )
+    lengths = {name: table[name] for name in ("every", "horizon", "gap") if isinstance(table.get(name), list)}
+    return gather({**table, **{name: timedelta(*parts) for name, parts in lengths.items()}}, FutureOptions)
 
 
 def options_in(text: str) -> FutureOptions | None:
@@ -82,7 +82,3 @@ def options_in(text: str) -> FutureOptions | None:
         return options_of(table) if isinstance(table, dict) else None
     except (ConfigError, ValueError, TypeError, OverflowError, RecursionError):
         return None
-
-
-def _is_length(name: str, value: Any) -> bool:
-    return name in ("every", "horizon", "gap") and isinstance(value, list)

@@ -153,7 +153,7 @@ def _moment_note(encoder: Encoder, data: Dataset) -> list[str]:
     named = data.moments is not None or data.origin.until is not None
     if last is None or named or not capabilities(encoder).reads_moment:
         return []
-    moment = times.to_arrow(data.schema, np.array([last]), np.array([False]))[0]
+    moment = times.to_arrow(data.schema, np.array([last]))[0]
     return [
         f"the features are as of {moment}, the time of the last event; for another moment give until= or cutoffs= "
         "(--until, --cutoffs)"

@@ -80,7 +80,7 @@ def surprise(model: Model, events: Dataset | Tabular, *, progress: Progress | No
             f"the time column is called {shown(data.schema.time)}, like a column of the surprise; rename it in the "
             "events and train again"
         )
-    times = to_arrow(data.schema, x.values("time").numpy(), torch.zeros(x.total, dtype=torch.bool).numpy())
+    times = to_arrow(data.schema, x.values("time").numpy())
     columns = {name: pa.array(values.numpy(), mask=first) for name, values in named.items()}
     table = keyed_table(model, Rows(data), x.rows().numpy(), {data.schema.time: times, **columns})
     return table.take(pa.array(first.argsort(kind="stable")))

@@ -35,7 +35,7 @@ def entity_columns(
     columns["number of events"] = pl.Series(z.events)
     columns["last event"] = pl.Series(to_arrow(z.schema, z.last_time, missing))
     if z.moments is not None:
-        columns["cut at"] = pl.Series(to_arrow(z.schema, z.moments, np.zeros(len(z), bool)))
+        columns["cut at"] = pl.Series(to_arrow(z.schema, z.moments))
     with suppress(ConfigError):  # unless the run held entities out
         columns["held out"] = pl.Series(z.held_out)
     if data is not None:

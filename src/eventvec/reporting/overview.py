@@ -27,7 +27,7 @@ def data_section(data: Dataset) -> Section:
     if not x.total:
         return Section("The data", [f"{len(data):,} entities without events."], notes=data.notes, folded=True)
     lengths = x.lengths.numpy()
-    times = pl.Series("time", to_arrow(data.schema, x.values("time").numpy(), np.zeros(x.total, bool)))
+    times = pl.Series("time", to_arrow(data.schema, x.values("time").numpy()))
     sentence = (
         f"{x.total:,} events of {len(data):,} entities, from {_moment(times.min())} to {_moment(times.max())}; the "
         f"median history has {np.median(lengths):,.0f} events."

@@ -37,7 +37,7 @@ def _summary(data: Dataset) -> str:
 def _period(data: Dataset) -> str:
     column = data.sequences.values("time")
     ends = np.array([column[0].item(), column[-1].item()])
-    shown = times.to_arrow(data.schema, ends, np.zeros(2, bool)).to_pylist()
+    shown = times.to_arrow(data.schema, ends).to_pylist()
     first, last = (str(each)[:10] if data.schema.clock else f"{each:g}" for each in shown)
     return first if first == last else f"{first} to {last}"
 

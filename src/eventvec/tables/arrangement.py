@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from eventvec.errors import DataError, shown
-from eventvec.schema import Schema, Ties, TimeUnit
+from eventvec.schema import Schema, TimeUnit
 from eventvec.sequences import Array
 from eventvec.tables import keys, request, times
 from eventvec.tables.coding import pick, refuse_rows
 from eventvec.tables.cutoffs import cut_note, cutoff_times, ends
 from eventvec.tables.event_tables import open_events
 from eventvec.tables.lists import ExplodedEvents, exploded, exploded_note
-from eventvec.tables.read_options import Cuts, Fitting, ReadOptions
+from eventvec.tables.read_options import Cuts, ReadOptions
 from eventvec.tables.sorting import in_order, order_of, ranks_of
 from eventvec.tables.sources import Tabular
+
+OF_TABLE = ("key_as", "order", "ties", "explode", "known_at")
+"""What a schema says of the table that is read, and not of the values of its columns."""
 
 
 @dataclass(frozen=True)
@@ -28,167 +32,107 @@ class EventTable:
 
     Args:
         events: The table, of which each row is one or several events.
-        requested: The roles of its columns.
+        frame: The schema without columns; the kind of its times is not known yet.
+        roles: The option that lists a column, by the names of the columns.
         names: The columns to read beside the key and the time.
-        order: The column that orders the events of an entity at one time, if there is one.
-        known_at: The column with the time at which each event became known, if there is one.
-        ties: The order of events at one time, where no column decides.
-        key_as: The name of the key in files, if it has another there.
-        explode: The list columns whose elements are events.
         notes: Sentences about columns that are left out.
         ordered: Whether the rows have an order, see `Source`.
     """
 
     events: ExplodedEvents
-    requested: request.Request
+    frame: Schema
+    roles: Mapping[str, str]
     names: list[str]
-    order: str | None
-    known_at: str | None
-    ties: Ties
-    key_as: str | None
-    explode: tuple[str, ...]
-    notes: tuple[str, ...]
-    ordered: bool = True
-
-    @property
-    def beside(self) -> list[str]:
-        """The columns that order events or say when they became known."""
-        return [name for name in (self.order, self.known_at) if name is not None]
+    notes: list[str]
+    ordered: bool
 
     @property
     def columns(self) -> list[str]:
         """The columns of the table that are read, the key first."""
-        used, lists = [self.requested.key, self.requested.time, *self.beside, *self.names], self.events.lists
+        frame, lists = self.frame, self.events.lists
+        others = [name for name in (frame.order, frame.known_at) if name is not None]
+        used = [frame.key, frame.time, *others, *self.names]
         return list(dict.fromkeys([*(lists.get(name, name) for name in used), *self.events.exploding]))
 
 
 def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, options: ReadOptions) -> EventTable:
     """Return a table of events with the roles of its columns, by a schema or by the options of `read`."""
     columns, form = options.columns, options.table
-    time_column = schema.time if schema else request.MEDS["time"] if columns.meds else columns.time
-    known_at = columns.known_at if columns.known_at is not None or schema is None else schema.known_at
-    text = [name for name in (time_column, known_at) if name and form.time_format]
+    key, time = (schema or columns).key, (schema or columns).time
+    if schema is None and columns.meds:
+        key, time = request.MEDS["key"], request.MEDS["time"]
+    explode = None if form.explode is None else tuple(form.explode)
+    given = {**vars(form), "explode": explode, "key_as": form.key_as or None, "known_at": columns.known_at}
+    of_table: dict[str, Any] = {name: vars(schema)[name] for name in OF_TABLE} if schema else {}
+    of_table |= {name: given[name] for name in OF_TABLE if given[name] is not None}
+    frame = Schema(key or "", time or "", "integer", **of_table)
+    text = [name for name in (frame.time, frame.known_at) if name and form.time_format]
     if schema is not None:  # a CSV file has no types: what is text in the schema stays text, such as 1.50 or 1E5
         text += [column.name for column in schema.categorical if column.text]
         text += [column.name for column in schema.texts]
     elif isinstance(columns.texts, list | tuple):
         text += [name for name in columns.texts if isinstance(name, str)]
-    key = schema.key if schema else request.MEDS["key"] if columns.meds else columns.key
-    explode = (form.explode if form.explode is not None or schema is None else schema.explode) or ()
     raw = open_events(source, text, key)
-    events = exploded(raw, explode)
+    events = exploded(raw, frame.explode)
     opened = events.table
-    named: dict[str, Any] = {name: vars(columns)[name] for name in request.ROLES}
-    roles = {"key": columns.key, "time": columns.time, **named}
     request.check_static(schema, options.static.static is not None, options.static.static_columns)
-    if schema is not None:
-        fitting = None if columns.fitting == Fitting() else columns.fitting
-        requested = request.by_schema(schema, {**roles, "fitting": fitting})
-    elif columns.meds:
-        requested = request.by_meds(opened, roles)
-    else:
-        requested = request.by_name(opened, columns.key, columns.time, named)
-    key_as = form.key_as or (schema.key_as if schema else None)
-    order = form.order if form.order is not None or schema is None else schema.order
-    ties = form.ties or (schema.ties if schema else "file")
-    request.check(opened, requested, key_as or requested.key, order, known_at)
-    names, notes = list(requested.listed), list[str]()
-    if requested.inferred:
-        names, notes = request.candidates(opened, requested, (order, known_at))
-    table = EventTable(
-        events, requested, names, order, known_at, ties, key_as, tuple(explode), tuple(notes), opened.ordered
-    )
-    return table if raw.ordered else replace(table, events=exploded(raw.together(table.columns), explode))
+    roles = request.roles_of(opened, frame, request.listed_columns(opened, schema, columns))
+    names, notes = list(roles), list[str]()
+    if schema is None and not columns.meds and columns.categorical is None and columns.numeric is None:
+        names, notes = request.candidates(opened, frame, roles)
+    table = EventTable(events, frame, roles, names, notes, opened.ordered)
+    return table if raw.ordered else replace(table, events=exploded(raw.together(table.columns), frame.explode))
 
 
-@dataclass(frozen=True)
-class Counts:
-    """What is counted when the rows of a table are arranged.
+def count_notes(counts: Counter[str], table: EventTable, cuts: Cuts) -> list[str]:
+    """Return sentences about what was left out, by what `arrange` counted."""
+    notes, frame, rows, entities = [], table.frame, counts["rows"], counts["entities"]
+    if frame.explode:
+        notes.append(exploded_note(frame.explode, counts["lists"], rows, counts["without_elements"]))
+    if counts["tied"]:
+        notes.append(
+            f"{counts['tied']:,} events have the time of the event before them, and the rows of a database have no "
+            "order; name a column that orders them (--order), or give ties='canonical' (--ties canonical)"
+        )
+    if counts["without_time"]:
+        notes.append(f"{counts['without_time']:,} of {rows:,} rows have no time and are left out")
+    if counts["without_time"] == rows:
+        raise DataError("no row of the table has a time; at least one event is needed")
+    if counts["held_out"] == entities:
+        raise DataError(f"all {entities:,} entities are held out; give a smaller fraction or more entities")
+    if counts["held_out"]:
+        notes.append(f"{counts['held_out']:,} of {entities:,} entities are held out")
+        entities -= counts["held_out"]
+    if cuts.cutoff_column is not None:
+        notes += _cutoff_notes(counts, table.frame, cuts.cutoff_column, cuts.inclusive, entities)
+        entities = counts["with_cutoff"]
+    if cuts.until is not None:
+        if not counts["earlier"]:
+            raise DataError(f"no event lies before {cuts.until}; give a later time")
+        events = (counts["earlier"], counts["events"])
+        notes.append(cut_note(f"before {cuts.until}", *events, counts["empty"], entities, frame.known_at))
+    return notes
 
-    Args:
-        lists: The number of rows of a table whose lists are exploded.
-        without_elements: The number of those whose lists are empty.
-        rows: The number of events with and without a time.
-        without_time: The number of those without one.
-        tied: The number of events with the time of the one before them, if nothing decides which is first.
-        entities: The number of entities.
-        held_out: The number of those that are held out.
-        with_cutoff: The number of the others that have a cutoff, if histories are cut at a time each.
-        cutoffs: The number of their cutoffs.
-        whole: The number of their events.
-        before_cutoff: The number of those before the last cutoff of their entity.
-        empty_before_cutoff: The number of entities without such events.
-        events: The number of events before cutting at `until`.
-        earlier: The number of those before `until`.
-        empty: The number of entities without such events.
-    """
 
-    lists: int = 0
-    without_elements: int = 0
-    rows: int = 0
-    without_time: int = 0
-    tied: int = 0
-    entities: int = 0
-    held_out: int = 0
-    with_cutoff: int = 0
-    cutoffs: int = 0
-    whole: int = 0
-    before_cutoff: int = 0
-    empty_before_cutoff: int = 0
-    events: int = 0
-    earlier: int = 0
-    empty: int = 0
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
-
-    def notes(self, table: EventTable, cuts: Cuts) -> list[str]:
-        """Return sentences about what was left out."""
-        notes = []
-        if table.explode:
-            notes.append(exploded_note(table.explode, self.lists, self.rows, self.without_elements))
-        if self.tied:
-            notes.append(
-                f"{self.tied:,} events have the time of the event before them, and the rows of a database have no "
-                "order; name a column that orders them (--order), or give ties='canonical' (--ties canonical)"
-            )
-        if self.without_time:
-            notes.append(f"{self.without_time:,} of {self.rows:,} rows have no time and are left out")
-        if self.without_time == self.rows:
-            raise DataError("no row of the table has a time; at least one event is needed")
-        if self.held_out == self.entities:
-            raise DataError(f"all {self.entities:,} entities are held out; give a smaller fraction or more entities")
-        if self.held_out:
-            notes.append(f"{self.held_out:,} of {self.entities:,} entities are held out")
-        rest = self.entities - self.held_out
-        if cuts.cutoff_column is not None:
-            notes += self._at_cutoffs(table, cuts.cutoff_column, cuts.inclusive, rest)
-            rest = self.with_cutoff
-        if cuts.until is not None:
-            if not self.earlier:
-                raise DataError(f"no event lies before {cuts.until}; give a later time")
-            when = f"before {cuts.until}"
-            notes.append(cut_note(when, self.earlier, self.events, self.empty, rest, table.known_at))
-        return notes
-
-    def _at_cutoffs(self, table: EventTable, column: str, inclusive: bool, entities: int) -> list[str]:
-        """Return sentences about cuts at a time each, of so many entities."""
-        if not self.with_cutoff:
-            raise DataError(
-                f"none of {entities:,} entities has a time in {shown(column)}: the table with these times has other "
-                f"keys in {shown(table.requested.key)}"
-            )
-        when = f"{'at or before' if inclusive else 'before'} the time in {column!r}"
-        if not self.before_cutoff:
-            raise DataError(f"no event lies {when}; give a later time")
-        notes, without = list[str](), entities - self.with_cutoff
-        if without:
-            notes.append(f"{without:,} of {entities:,} entities have no time in {shown(column)} and are left out")
-        counts = (self.before_cutoff, self.whole, self.empty_before_cutoff, self.with_cutoff)
-        notes.append(cut_note(when, *counts, table.known_at))
-        if self.cutoffs > self.with_cutoff:
-            notes.append(f"{self.cutoffs:,} rows: {self.with_cutoff:,} entities, each at its times in {column!r}")
-        return notes
+def _cutoff_notes(counts: Counter[str], frame: Schema, column: str, inclusive: bool, entities: int) -> list[str]:
+    """Return sentences about cuts at a time each, of so many entities."""
+    with_cutoff = counts["with_cutoff"]
+    if not with_cutoff:
+        raise DataError(
+            f"none of {entities:,} entities has a time in {shown(column)}: the table with these times has other "
+            f"keys in {shown(frame.key)}"
+        )
+    when = f"{'at or before' if inclusive else 'before'} the time in {column!r}"
+    if not counts["before_cutoff"]:
+        raise DataError(f"no event lies {when}; give a later time")
+    notes, without = list[str](), entities - with_cutoff
+    if without:
+        notes.append(f"{without:,} of {entities:,} entities have no time in {shown(column)} and are left out")
+    events = (counts["before_cutoff"], counts["whole"])
+    notes.append(cut_note(when, *events, counts["empty_before_cutoff"], with_cutoff, frame.known_at))
+    if counts["cutoffs"] > with_cutoff:
+        notes.append(f"{counts['cutoffs']:,} rows: {with_cutoff:,} entities, each at its times in {column!r}")
+    return notes
 
 
 @dataclass(frozen=True)
@@ -200,7 +144,7 @@ class Arranged:
         rows: The order of the rows.
         keys: The key of each entity.
         stream: Yields the columns of the table's `names`.
-        counts: What was counted.
+        counts: What was counted, see `arrange`.
         notes: Sentences about times.
         row_of: `(n,)` the entity of each row, if histories are cut at a time each.
         moments: `(n,)` the time of each of these rows.
@@ -210,7 +154,7 @@ class Arranged:
     rows: EventOrder
     keys: pa.Array
     stream: Iterator[pa.ChunkedArray]
-    counts: Counts
+    counts: Counter[str]
     notes: tuple[str, ...]
     row_of: Array | None = None
     moments: Array | None = None
@@ -222,54 +166,69 @@ def arrange(
     options: ReadOptions,
     unit: Callable[[times.Times], TimeUnit | None] = times.unit_of,
 ) -> Arranged:
-    """Return the rows of a table in order of key and time, of which only the key and the time have been read."""
-    events, requested, cuts = table.events, table.requested, options.cuts
-    tie_ranks = None if table.order is None else _tie_ranks(events, table.order)
-    stream = events.stream([requested.key, requested.time, *table.names])  # loads one column after the other
-    ranks, distinct = _ranks(table, next(stream))
-    parsed = _times(table, requested.time, next(stream), schema, options)
-    notes = times.epoch_note(requested.time, parsed) if schema is None else ()
-    frame = Schema(requested.key, requested.time, parsed.kind, time_zone=parsed.zone)
-    counts = Counts(rows=len(parsed.values), without_time=int(parsed.missing.sum()))
-    known = None if table.known_at is None else _known(table, table.known_at, parsed, schema or frame, options)
+    """Return the rows of a table in order of key and time, of which only the key and the time have been read.
+
+    It counts the `rows` of the table, one for each element of exploded lists (whose rows are `lists`, those with empty
+    lists `without_elements`), and those `without_time`; events `tied` with the one before them, if nothing decides
+    which is first; `entities`, and those `held_out`. Of the others, it counts those `with_cutoff`, their `cutoffs`,
+    their `whole` events, the events `before_cutoff`, and the entities `empty_before_cutoff`; then `events`, those
+    `earlier` than `until`, and the entities that are `empty`.
+    """
+    events, frame, cuts = table.events, table.frame, options.cuts
+    tie_ranks = known = None
+    if frame.order is not None:
+        with events.counting(frame.order):
+            tie_ranks = events.of(frame.order, ranks_of(frame.order, next(events.stream([frame.order]))))
+    stream = events.stream([frame.key, frame.time, *table.names])  # loads one column after the other
+    if not len(column := next(stream)):
+        raise DataError("the table has no rows; at least one event is needed")
+    with events.counting(frame.key):
+        ranks, distinct = keys.rank_keys(frame.key, column)
+    ranks = events.of(frame.key, ranks)
+    del column
+    parsed = _times(table, frame.time, next(stream), schema, options)
+    notes = times.epoch_note(frame.time, parsed) if schema is None else ()
+    frame = replace(frame, time_kind=parsed.kind, time_zone=parsed.zone)
+    counts = Counter(rows=len(parsed.values), without_time=int(parsed.missing.sum()))
+    if frame.known_at is not None:
+        known = _times(table, frame.known_at, next(events.stream([frame.known_at])), schema or frame, options)
+        unknown = known.missing & ~parsed.missing
+        refuse_rows(frame.known_at, unknown, "missing value", "; every event needs a time at which it was known")
     of_schema = None if schema is None else schema.time_unit
     frame = replace(frame, time_unit=times.coarser_unit(of_schema, unit(known or parsed)))
     rows = _arrange(ranks, parsed, tie_ranks, None if known is None else known.values, frame.clock)
     del ranks, parsed, tie_ranks, known
     if events.lengths is not None:
-        counts = replace(counts, lists=len(events.lengths), without_elements=int((events.lengths == 0).sum()))
-    if not table.ordered and table.order is None and table.ties == "file":
-        counts = replace(counts, tied=_tied(rows))
-    frame = replace(
-        frame, key_as=table.key_as, order=table.order, ties=table.ties, explode=table.explode, known_at=table.known_at
-    )
-    entities = keys.keys_of(rows.ranks, distinct, keys.key_type(requested.key, events.table.types[requested.key]))
-    counts = replace(counts, entities=len(entities))
+        counts.update(lists=len(events.lengths), without_elements=int((events.lengths == 0).sum()))
+    if not table.ordered and frame.order is None and frame.ties == "file":
+        counts["tied"] = _tied(rows)
+    entities = keys.keys_of(rows.ranks, distinct, keys.key_type(frame.key, events.table.types[frame.key]))
+    counts["entities"] = len(entities)
     if options.holdout.holdout is not None:
         held_out = keys.holdout_mask(entities, options.holdout.holdout, options.holdout.holdout_seed)
         rest = np.flatnonzero(~held_out)
         rows, entities = rows.keep(rest), entities.take(pa.array(rest))
-        counts = replace(counts, held_out=int(held_out.sum()))
+        counts["held_out"] = int(held_out.sum())
     row_of = moments = None
     if cuts.cutoff_column is not None:
         positions, moments = cutoff_times(entities, frame, cuts.cutoffs, cuts.cutoff_column)
         with_cutoff, row_of = np.unique(positions, return_inverse=True)
         rows, entities = rows.keep(with_cutoff), entities.take(pa.array(with_cutoff))
-        counts = replace(counts, with_cutoff=len(with_cutoff), cutoffs=len(moments), whole=len(rows.times))
+        counts.update(with_cutoff=len(with_cutoff), cutoffs=len(moments), whole=len(rows.times))
         last = moments[np.flatnonzero(np.diff(positions, append=-1))]  # of each entity
         rows = rows.before(ends(frame, last, cuts.inclusive), frame.clock)
-        counts = replace(counts, before_cutoff=len(rows.times), empty_before_cutoff=int((rows.lengths == 0).sum()))
+        counts.update(before_cutoff=len(rows.times), empty_before_cutoff=int((rows.lengths == 0).sum()))
     if cuts.until is not None:
-        counts = replace(counts, events=len(rows.times))
+        counts["events"] = len(rows.times)
         end = ends(frame, np.array([times.instant(frame, cuts.until)]))
         rows = rows.before(end.repeat(len(entities)), frame.clock)
-        counts = replace(counts, earlier=len(rows.times), empty=int((rows.lengths == 0).sum()))
+        counts.update(earlier=len(rows.times), empty=int((rows.lengths == 0).sum()))
     return Arranged(frame, rows, entities, stream, counts, notes, row_of, moments)
 
 
 def times_of_cuts(table: EventTable, schema: Schema | None, options: ReadOptions) -> times.Times:
     """Return the times by which events are cut: their own, or those at which they became known."""
-    name = table.known_at or table.requested.time
+    name = table.frame.known_at or table.frame.time
     return _times(table, name, next(table.events.stream([name])), schema, options)
 
 
@@ -329,21 +288,6 @@ class EventOrder:
         return EventOrder(order, self.times[events], self.gaps[events], ranks, lengths, tie_ranks, known)
 
 
-def _tie_ranks(events: ExplodedEvents, order: str) -> Array:
-    """Return `(events,)` the rank of each event by the column that orders those at one time."""
-    with events.counting(order):
-        return events.of(order, ranks_of(order, next(events.stream([order]))))
-
-
-def _ranks(table: EventTable, column: pa.ChunkedArray) -> tuple[Array, pa.Array | None]:
-    """Return `(events,)` the rank of each event's key, and the distinct keys, see `keys.rank_keys`."""
-    if not len(column):
-        raise DataError("the table has no rows; at least one event is needed")
-    with table.events.counting(table.requested.key):
-        ranks, distinct = keys.rank_keys(table.requested.key, column)
-    return table.events.of(table.requested.key, ranks), distinct
-
-
 def _times(
     table: EventTable, name: str, column: pa.ChunkedArray, schema: Schema | None, options: ReadOptions
 ) -> times.Times:
@@ -355,15 +299,6 @@ def _times(
             refuse_rows(name, parsed.missing, "missing value", "; every event needs a time")
     parsed = parsed._replace(values=events.of(name, parsed.values), missing=events.of(name, parsed.missing))
     return parsed if schema is None else times.same_kind(name, parsed, schema)
-
-
-def _known(table: EventTable, name: str, own: times.Times, schema: Schema, options: ReadOptions) -> times.Times:
-    """Return the time at which each event became known; of rows without a time of their own, any number."""
-    parsed = _times(table, name, next(table.events.stream([name])), schema, options)
-    refuse_rows(
-        name, parsed.missing & ~own.missing, "missing value", "; every event needs a time at which it was known"
-    )
-    return parsed
 
 
 def _arrange(

@@ -7,6 +7,7 @@ of all events need; then categories get their codes, and events at one time thei
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,8 @@ from eventvec.errors import DataError, shown
 from eventvec.schema import KNOWN, Schema, Text, TimeUnit
 from eventvec.sequences import Array
 from eventvec.tables import kinds
-from eventvec.tables.arrangement import Counts, EventTable, arrange
+from eventvec.tables.arrangement import OF_TABLE, EventTable, arrange, count_notes
+from eventvec.tables.coding import kind_of
 from eventvec.tables.column_builders import (
     BagsBuilder,
     Builder,
@@ -70,11 +72,10 @@ class Assembly:
         self.guesses = dict(guesses or {})
         self.rows: dict[str, Sink] = {}
         self.times, self.gaps = sink(), sink()
-        self.known: Sink | None = None if table.known_at is None else sink()
+        self.known: Sink | None = None if table.frame.known_at is None else sink()
         self._sink = sink
-        self._known: dict[str, Any] = {}
-        if schema is not None:
-            self._known = {field.name: field for field in (*schema.fields, *schema.nested)}
+        fields = (*schema.fields, *schema.nested) if schema else ()
+        self._fields: dict[str, Any] = {field.name: field for field in fields}
         self._builders: dict[str, Builder] = {}
         self._notes: dict[str, list[str]] = {}  # about each column
         self._times: list[set[str]] = []  # notes about the times of each part
@@ -82,15 +83,15 @@ class Assembly:
         self._parts: list[tuple[int, int]] = []  # entities and events
         self._tie_ranks: Sink | None = None
         self._frame: Schema | None = None
-        self._counts = Counts()
+        self._counts = Counter[str]()
 
     def add(self, part: EventTable) -> None:
         """Take the events of a part."""
         arranged = arrange(part, self.schema, self.options, self.unit)
         self._counts += arranged.counts
         if self.whole:
-            self._counts.notes(part, self.options.cuts)
-        if arranged.counts.without_time < arranged.counts.rows:
+            count_notes(self._counts, part, self.options.cuts)
+        if arranged.counts["without_time"] < arranged.counts["rows"]:
             self._times.append(set(arranged.notes))
             self._frame = _with_times(self._frame, arranged.frame)
         rows, before = arranged.rows, sum(entities for entities, _ in self._parts)
@@ -104,7 +105,7 @@ class Assembly:
         self.gaps.append(rows.gaps)
         if self.known is not None and rows.known is not None:
             self.known.append(rows.known)
-        if rows.tie_ranks is not None and part.ties == "canonical":
+        if rows.tie_ranks is not None and part.frame.ties == "canonical":
             self._tie_ranks = self._tie_ranks or self._sink()
             self._tie_ranks.append(rows.tie_ranks)
         reader = ColumnReader(part.events, rows.order, rows.heads, self.options.table.decimal)
@@ -117,7 +118,7 @@ class Assembly:
     def finish(self) -> tuple[Schema, list[str]]:
         """Return the schema and the notes; `columns` and `rows` are complete afterwards."""
         table, fitting = self.table, self.options.columns.fitting
-        counted = self._counts.notes(table, self.options.cuts)
+        counted = count_notes(self._counts, table, self.options.cuts)
         notes = [*table.notes, *sorted(set.intersection(*self._times)), *counted]
         for name in table.names:
             if name not in self._notes:
@@ -151,7 +152,12 @@ class Assembly:
             for part in ("categorical", "numeric", "bags")
         }
         gap = scaled("gap", self.gaps.values(), replace(self.options.columns.fitting, log=True))
-        return replace(frame, **fields, gap=gap, texts=tuple(map(Text, self.table.requested.texts)))
+        return replace(
+            frame,
+            **fields,
+            gap=gap,
+            texts=tuple(Text(name) for name, role in self.table.roles.items() if role == "texts"),
+        )
 
     @property
     def columns(self) -> dict[str, Sink | NestedSinks]:
@@ -162,7 +168,7 @@ class Assembly:
 
     def keys(self) -> pa.Array:
         """Return the key of each entity."""
-        key = self.table.requested.key
+        key = self.table.frame.key
         kind = key_type(key, self.table.events.table.types[key])
         return pa.chunked_array([part.cast(kind) for part in self._keys], kind).combine_chunks()
 
@@ -173,28 +179,28 @@ class Assembly:
 
     def _builder(self, name: str, column: pa.ChunkedArray, reader: ColumnReader) -> Builder | None:
         """Return what takes a column; None if it is left out."""
-        listed_as = self.table.requested.roles.get(name)
+        listed_as = self.table.roles.get(name)
         kind = listed_as or self._guess(name, column, reader)
         if kind is None or name in self._builders:
             return self._builders.get(name)
-        known, sink = self._known.get(name), self._sink
+        field, sink = self._fields.get(name), self._sink
         if kind == "texts":
             self._builders[name] = TextsBuilder(name, sink)
         elif kind == "summed":
-            self._builders[name] = BagsBuilder(name, sink, known)
+            self._builders[name] = BagsBuilder(name, sink, field)
         elif kind == "numeric":
-            self._builders[name] = NumbersBuilder(name, sink, known)
+            self._builders[name] = NumbersBuilder(name, sink, field)
         else:
             hashed = kind == "hashed" if listed_as or not self.sample else None
-            self._builders[name] = CodesBuilder(name, sink, known, hashed, listed_as is not None)
+            self._builders[name] = CodesBuilder(name, sink, field, hashed, listed_as is not None)
         return self._builders[name]
 
     def _guess(self, name: str, column: pa.ChunkedArray, reader: ColumnReader) -> str | None:
         """Return the kind of a column that nobody listed, None if it is left out, and refuse infinite numbers in it."""
         if name not in self.guesses:
             self.guesses[name] = reader.guess(name, column)
-        elif self.guesses[name].kind != "numeric":
-            reader.refuse_infinite(name, column)
+        elif self.guesses[name].kind != "numeric" and kind_of(column.type) == "float":
+            reader.numbers(name, column)
         return self.guesses[name].kind
 
     def _order_ties(self) -> None:
@@ -226,12 +232,8 @@ def described(schema: Schema, frame: Schema) -> Schema:
     It has the name of the key in files from this table, the order of events at one time there, the column that says
     when they became known, its list columns, and the kind of its times, where the schema was fitted to dates.
     """
-    if schema.time_kind == "date":
-        schema = replace(schema, time_kind=frame.time_kind, time_zone=frame.time_zone)
-    return replace(
-        schema, key_as=frame.key_as, order=frame.order, ties=frame.ties, explode=frame.explode, known_at=frame.known_at,
-        time_unit=frame.time_unit,
-    )  # fmt: skip
+    kind = ("time_kind", "time_zone") if schema.time_kind == "date" else ()
+    return replace(schema, **{name: getattr(frame, name) for name in (*OF_TABLE, "time_unit", *kind)})
 
 
 def _with_times(before: Schema | None, frame: Schema) -> Schema:

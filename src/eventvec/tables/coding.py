@@ -147,14 +147,12 @@ def as_numbers(column: Coded) -> Coded:
     without such a cell. Digits after a leading zero stay text, as in 00501.
     """
     text = pl.Series(column.values, dtype=pl.String)
-    real, whole = text.cast(pl.Float64, strict=False), text.cast(pl.Int64, strict=False)
-    is_number = real.is_not_null() & ~real.is_infinite().fill_null(False) & ~text.str.contains(r"^[+-]?0\d")
-    lower = text.str.to_lowercase()
-    boolean = pl.select(pl.when(lower.is_in(["true", "false"])).then(lower).otherwise(text)).to_series()
+    real, lower = text.cast(pl.Float64, strict=False), text.str.to_lowercase()
+    whole = text.cast(pl.Int64, strict=False).cast(pl.String)
     of_real = pl.Series(_texts(pa.array(real.fill_null(0).fill_nan(0).to_numpy())), dtype=pl.String)
-    number = pl.select(pl.coalesce(whole.cast(pl.String), of_real)).to_series()
-    values = pl.select(pl.when(is_number).then(number).otherwise(boolean)).to_series()
-    values = pl.select(pl.when(real.is_nan().fill_null(False)).then(None).otherwise(values)).to_series()
+    is_number = real.is_finite() & ~text.str.contains(r"^[+-]?0\d")
+    chosen = pl.when(real.is_nan()).then(None).when(is_number).then(pl.coalesce(whole, of_real))
+    values = pl.select(chosen.when(lower.is_in(["true", "false"])).then(lower).otherwise(text)).to_series()
     return Coded(*_distinct(column.codes, values.to_arrow().cast(pa.large_string())))
 
 

@@ -1,6 +1,6 @@
 """The columns of a data set while they are read: each takes one part of a table after the other, and is then fitted.
 
-A categorical column holds places among its values seen so far, which become codes when it is fitted.
+A categorical column holds positions among its values seen so far, which become codes when it is fitted.
 """
 
 from __future__ import annotations
@@ -86,103 +86,52 @@ class TextsBuilder:
 
 
 class CodesBuilder:
-    """A categorical column; the arguments are those of `SeenValues`."""
-
-    part = "categorical"
-
-    def __init__(self, name: str, sink: NewSink, known: Categorical | None, hashed: bool | None, listed: bool) -> None:
-        self.seen, self.sinks = SeenValues(name, known, hashed, listed), sink()
-
-    @property
-    def field(self) -> Categorical:
-        """The field, once it is fitted."""
-        return self.seen.field
-
-    def add(self, reader: ColumnReader, column: pa.ChunkedArray) -> None:
-        """Take the values of a part."""
-        coded, known = reader.coded(self.seen.name, column), self.seen.known
-        untyped = not reader.events.table.typed and coding.is_text(column.type)
-        if known is not None and untyped and not known.text:
-            coded = coding.as_numbers(coded)
-        self.sinks.append(self.seen.add(coded, coding.holds_text(column.type)))
-
-    def fit(self, fitting: Fitting) -> list[str]:
-        """Fit the field, unless it is known, replace places by codes, and return notes."""
-        codes, notes = self.seen.fit(fitting, self.sinks.size, "events")
-        for block in coding.blocks(self.sinks.values()):
-            block[:] = codes[block]
-        return notes
-
-
-class BagsBuilder:
-    """A list column whose elements are summed; the bags of a part are compared once their elements have codes."""
-
-    part = "bags"
-
-    def __init__(self, name: str, sink: NewSink, known: Categorical | None) -> None:
-        self.seen, self.sinks = SeenValues(name, known, hashed=False), NestedSinks(sink)
-        self._elements, self._lengths, self._parts = sink(), sink(), list[int]()
-
-    @property
-    def field(self) -> Categorical:
-        """The field, once it is fitted."""
-        return self.seen.field
-
-    def add(self, reader: ColumnReader, column: pa.ChunkedArray) -> None:
-        """Take the values of a part."""
-        coded, lengths = reader.elements(self.seen.name, column)
-        self._elements.append(self.seen.add(coded, coding.holds_text(column.type.value_type)))
-        self._lengths.append(lengths)
-        self._parts.append(len(lengths))
-
-    def fit(self, fitting: Fitting) -> list[str]:
-        """Fit the field, unless it is known, replace places by codes, and return notes."""
-        codes, notes = self.seen.fit(fitting, self._elements.size, "elements")
-        elements, lengths = self._elements.values(), self._lengths.values()
-        event = element = 0
-        for n_events in self._parts:
-            part = lengths[event : event + n_events]
-            n_elements = int(part.sum())
-            self.sinks.append(*distinct_bags(codes[elements[element : element + n_elements]], part))
-            event, element = event + n_events, element + n_elements
-        self._elements.delete()
-        self._lengths.delete()
-        return notes
-
-
-class SeenValues:
-    """The values of a categorical column that were seen so far, and how often.
+    """A categorical column, whose sink holds positions among the values seen so far until the field is fitted.
 
     Args:
         name: The name of the column.
+        sink: Returns an empty sink.
         known: Its field in a given schema.
         hashed: Whether its values are hashed; None if that follows from all of them, because nobody listed the column.
         listed: Whether a column that is hashed was listed as such.
     """
 
-    def __init__(self, name: str, known: Categorical | None, hashed: bool | None, listed: bool = True) -> None:
-        self.name, self.known, self.hashed, self.listed = name, known, hashed, listed
-        self.field: Categorical
+    part = "categorical"
+    field: Categorical
+
+    def __init__(
+        self, name: str, sink: NewSink, known: Categorical | None, hashed: bool | None, listed: bool = True
+    ) -> None:
+        self.name, self.known, self.hashed, self.listed, self.sinks = name, known, hashed, listed, sink()
         self._text = False
         self._values, self._counts = pa.array([], pa.large_string()), np.zeros(0, np.int64)
 
-    def add(self, column: Coded, text: bool) -> Array:
-        """Return `(rows,)` int32, the place of each value of a column among those seen, -1 where missing."""
+    def add(self, reader: ColumnReader, column: pa.ChunkedArray) -> None:
+        """Take the values of a part."""
+        coded = reader.coded(self.name, column)
+        untyped = not reader.events.table.typed and coding.is_text(column.type)
+        if self.known is not None and untyped and not self.known.text:
+            coded = coding.as_numbers(coded)
+        self.append(coded, coding.holds_text(column.type))
+
+    def append(self, column: Coded, text: bool) -> None:
+        """Take values, as positions among those seen, -1 where missing."""
         self._text = text
         if not len(self._values):
             self._values, self._counts = column.values, column.counts()
-            return column.codes
-        places = pc.index_in(column.values, value_set=self._values)
-        new = column.values.filter(places.is_null())
-        known, is_new = (each.to_numpy(zero_copy_only=False) for each in (places.fill_null(0), places.is_null()))
-        place = np.where(is_new, len(self._values) + is_new.cumsum() - 1, known)
+            self.sinks.append(column.codes)
+            return
+        found = pc.index_in(column.values, value_set=self._values)
+        new = column.values.filter(found.is_null())
+        known, is_new = (each.to_numpy(zero_copy_only=False) for each in (found.fill_null(0), found.is_null()))
+        positions = np.where(is_new, len(self._values) + is_new.cumsum() - 1, known)
         self._values = pa.chunked_array([self._values, new]).combine_chunks()
         self._counts = np.append(self._counts, np.zeros(len(new), np.int64))
-        self._counts[place] += column.counts()
-        return np.append(place, -1).astype(np.int32)[column.codes]
+        self._counts[positions] += column.counts()
+        self.sinks.append(np.append(positions, -1).astype(np.int32)[column.codes])
 
-    def fit(self, fitting: Fitting, total: int, what: str) -> tuple[Array, list[str]]:
-        """Fit the field, and return the code of each place, the last that of missing values, and notes."""
+    def fit(self, fitting: Fitting, what: str = "events") -> list[str]:
+        """Fit the field, unless it is known, replace positions by codes, and return notes."""
         values, counts = self._values, self._counts
         distinct, notes = int((counts > 0).sum()), list[str]()
         if self.known is not None:
@@ -194,14 +143,54 @@ class SeenValues:
             self.field = replace(coding.frequent(self.name, values, counts, fitting), text=self._text)
             unique = kinds.near_unique(distinct, int(counts.sum())) if self.listed and what == "events" else None
             remedy = "leave it out of categorical= (--categorical), or name it in hashed= (--hashed)"
-            told = (f"column {shown(self.name)} is of little use: {unique}; {remedy}",) if unique else ()
-            notes += told or coding.rare_note(self.field, fitting)
+            if unique:
+                notes.append(f"column {shown(self.name)} is of little use: {unique}; {remedy}")
+            else:
+                notes += coding.rare_note(self.field, fitting)
         codes = coding.encode(Coded(np.append(np.arange(len(values)), -1), values), self.field)
         if self.known is not None:
             unknown = int(counts[codes[:-1] == UNKNOWN].sum())
-            notes += coding.unknown_note(self.name, unknown, total, what)
+            notes += coding.unknown_note(self.name, unknown, self.sinks.size, what)
         del self._values, self._counts
-        return codes, notes
+        for block in coding.blocks(self.sinks.values()):
+            block[:] = codes[block]
+        return notes
+
+
+class BagsBuilder:
+    """A list column whose elements are summed; the bags of a part are compared once their elements have codes."""
+
+    part = "bags"
+
+    def __init__(self, name: str, sink: NewSink, known: Categorical | None) -> None:
+        self.name, self.sinks, self._elements = name, NestedSinks(sink), CodesBuilder(name, sink, known, hashed=False)
+        self._lengths, self._parts = sink(), list[int]()
+
+    @property
+    def field(self) -> Categorical:
+        """The field, once it is fitted."""
+        return self._elements.field
+
+    def add(self, reader: ColumnReader, column: pa.ChunkedArray) -> None:
+        """Take the values of a part."""
+        coded, lengths = reader.elements(self.name, column)
+        self._elements.append(coded, coding.holds_text(column.type.value_type))
+        self._lengths.append(lengths)
+        self._parts.append(len(lengths))
+
+    def fit(self, fitting: Fitting) -> list[str]:
+        """Fit the field, unless it is known, and return notes."""
+        notes = self._elements.fit(fitting, "elements")
+        elements, lengths = self._elements.sinks.values(), self._lengths.values()
+        event = element = 0
+        for n_events in self._parts:
+            part = lengths[event : event + n_events]
+            n_elements = int(part.sum())
+            self.sinks.append(*distinct_bags(elements[element : element + n_elements], part))
+            event, element = event + n_events, element + n_elements
+        self._elements.sinks.delete()
+        self._lengths.delete()
+        return notes
 
 
 Builder: TypeAlias = NumbersBuilder | TextsBuilder | CodesBuilder | BagsBuilder

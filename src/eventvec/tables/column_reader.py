@@ -65,11 +65,6 @@ class ColumnReader:
             values = coding.numbers(name, with_points(column, self.decimal))
         return pick(values, self._order(name))
 
-    def refuse_infinite(self, name: str, column: pa.ChunkedArray) -> None:
-        """Refuse a column with an infinite number, as inferring its kind does."""
-        if coding.kind_of(column.type) == "float":
-            self.numbers(name, column)
-
     def _order(self, name: str) -> Array | None:
         """Return `(events,)` the place of each event in a column; None if the column is already in this order."""
         row_of, order = self.events.row_of, self.order

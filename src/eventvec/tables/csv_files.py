@@ -61,7 +61,8 @@ def csv_types(files: Sequence[Path], text: Sequence[str], key: str | None) -> di
 
 def load_csv(files: Sequence[Path], types: dict[str, pl.DataType], names: Sequence[str]) -> pl.DataFrame:
     """Return the named columns of files whose columns have the types of `csv_types`."""
-    return _collected(pl.scan_csv(list(files), schema=types, glob=False).select(names), files)
+    with _reading(files[0]):
+        return pl.scan_csv(list(files), schema=types, glob=False).select(names).collect()
 
 
 def sink_csv(files: Sequence[Path], types: dict[str, pl.DataType], names: Sequence[str], path: Path) -> None:
@@ -86,11 +87,11 @@ def _with_a_cell(
     if not names:
         return set()
     cells = pl.scan_csv(list(files), schema=dict(types), glob=False).select(names).unpivot()
-    return set(_collected(cells.filter(chosen).select(pl.col("variable").unique()), files).to_series())
+    with _reading(files[0]):
+        return set(cells.filter(chosen).select(pl.col("variable").unique()).collect().to_series())
 
 
 def _types(file: Path) -> dict[str, pl.DataType]:
-    """Return the type of each column of a file."""
     names = _header(file)
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated and (data := looks_like_data(names, f"the first line of {file}")):
@@ -138,12 +139,6 @@ def _wider(one: pl.DataType, other: pl.DataType) -> pl.DataType:
     if one == pl.Null():
         return other
     return pl.Float64() if one.is_numeric() and other.is_numeric() else pl.String()
-
-
-def _collected(lazy: pl.LazyFrame, files: Sequence[Path]) -> pl.DataFrame:
-    """Return the collected frame of CSV files, or refuse the files."""
-    with _reading(files[0]):
-        return lazy.collect()
 
 
 @contextmanager

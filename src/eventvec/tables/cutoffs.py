@@ -104,9 +104,8 @@ def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) ->
     """
     loaded = cutoff_table(table, schema, column)
     key = loaded.column_names[0]
-    parsed = times.same_kind(column, _parsed(loaded, column), schema, CUTOFFS)
     positions = align(keys, pl.DataFrame({key: key_series(loaded.column(key), key)}), key)
-    known = pl.DataFrame({"entity": positions, "time": parsed.values}).filter(pl.col("entity") >= 0)
+    known = pl.DataFrame({"entity": positions, "time": _moments(loaded, column, schema)}).filter(pl.col("entity") >= 0)
     cuts = known.unique().sort("entity", "time")
     return cuts["entity"].to_numpy(writable=True), cuts["time"].to_numpy(writable=True)
 
@@ -131,8 +130,8 @@ def with_absent(data: Dataset, table: Tabular, column: str) -> Dataset:
             f"the table of cutoffs has keys in {shown(key)} that no event has, as {rows.column(key).type}, where those "
             f"of the events are {kind}; cast them"
         ) from error
-    parsed = times.same_kind(column, _parsed(rows, column), data.schema, CUTOFFS)
-    added = pl.DataFrame({"key": pl.Series(keys), "time": parsed.values}).unique().sort("key", "time")
+    moments = _moments(rows, column, data.schema)
+    added = pl.DataFrame({"key": pl.Series(keys), "time": moments}).unique().sort("key", "time")
     new = pa.array(added["key"].to_arrow()).cast(held)
     new = pa.ExtensionArray.from_storage(kind, new) if isinstance(kind, pa.BaseExtensionType) else new
     x, zeros = data.sequences, torch.zeros(len(added), dtype=torch.long)
@@ -155,8 +154,7 @@ def as_given(data: Dataset, table: Tabular, column: str) -> pa.Array:
     """
     assert data.moments is not None
     loaded = cutoff_table(table, data.schema, column)
-    parsed = times.same_kind(column, _parsed(loaded, column), data.schema)
-    distinct, first = np.unique(parsed.values, return_index=True)
+    distinct, first = np.unique(_moments(loaded, column, data.schema), return_index=True)
     return loaded.column(column).combine_chunks().take(pa.array(first[np.searchsorted(distinct, data.moments)]))
 
 
@@ -173,6 +171,11 @@ def _parsed(table: pa.Table, column: str) -> times.Times:
     parsed = times.parse_times(column, table.column(column), of=CUTOFFS)
     refuse_rows(column, parsed.missing, "missing value", "; every row needs a time")
     return parsed
+
+
+def _moments(table: pa.Table, column: str, schema: Schema) -> Array:
+    """Return the times of a column in the unit of the events' times."""
+    return times.same_kind(column, _parsed(table, column), schema, CUTOFFS).values
 
 
 def digest_of(table: pa.Table) -> str:

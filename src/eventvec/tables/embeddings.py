@@ -223,7 +223,7 @@ def row_columns(
     name = str(options.get("cutoff_column", "cutoff"))
     if schema.time_kind == "date" and (moments % times.DAY).any():
         schema = replace(schema, time_kind="timestamp")
-    column = times.to_arrow(schema, moments, np.zeros(len(moments), bool))
+    column = times.to_arrow(schema, moments)
     return {key: keys, f"{name}_cutoff" if name == key or OUTPUT.fullmatch(name) else name: column}
 
 

@@ -103,7 +103,8 @@ class EventRows:
         texts, total = _keys([event[schema.key] for event in events]), len(events)
         times = self._times([event[schema.time] for event in events])
         values = [[event[name] for event in events] for name in self._names]
-        codes = _codes(schema.categorical, self._places, values, total)
+        coded = map(_codes, schema.categorical, self._places, values)
+        codes = np.array(list(coded), np.int32).reshape(len(schema.categorical), total)
         numbers = _numbers(values[len(codes) :], total)
         gap, heads, ends = np.full(total, np.nan, np.float32), list(range(total)), list(range(1, n + 1))
         of = heads  # the batch of each event, where each batch has one
@@ -144,14 +145,12 @@ def _keys(values: list[Any]) -> list[str]:
 
 
 def _integers(values: list[Any]) -> Array:
-    """Return whole numbers as they are."""
     if set(map(type, values)) != {int} or not -LATEST <= min(values) <= max(values) <= LATEST:
         raise NotPlainError
     return np.array(values, np.int64)
 
 
 def _floats(values: list[Any]) -> Array:
-    """Return numbers as float64."""
     if not set(map(type, values)) <= {int, float}:
         raise NotPlainError
     times = np.array(values, np.float64)
@@ -188,25 +187,15 @@ def _dates(values: list[Any]) -> Array:
     return np.array([(value.toordinal() - EPOCH_DAY) * DAY for value in values], np.int64)
 
 
-def _codes(
-    fields: Sequence[Categorical], places: Sequence[Mapping[str, int]], columns: Sequence[list[Any]], total: int
-) -> Array:
-    """Return `(c, total)` int32 codes of texts, whole numbers or booleans; None is missing."""
-    codes = [_column(*each) for each in zip(fields, places, columns, strict=False)]
-    return np.array(codes, np.int32).reshape(len(fields), total)
-
-
-def _column(field: Categorical, places: Mapping[str, int], values: list[Any]) -> list[int]:
-    """Return the codes of a column."""
+def _codes(field: Categorical, places: Mapping[str, int], values: list[Any]) -> list[int]:
+    """Return the codes of texts, whole numbers or booleans; None is missing."""
     kinds = set(map(type, values)) - {type(None)}
     if len(kinds) > 1 or not kinds <= {str, int, bool}:
         raise NotPlainError
-    if kinds == {bool}:
+    if int in kinds and any(value is not None and not -(2**63) <= value < 2**63 for value in values):
+        raise NotPlainError
+    if str not in kinds:
         values = [None if value is None else str(value).lower() for value in values]
-    elif kinds == {int}:
-        if any(value is not None and not -(2**63) <= value < 2**63 for value in values):
-            raise NotPlainError
-        values = [None if value is None else str(value) for value in values]
     if field.buckets:
         return [MISSING if value is None else FIRST + bucket_of(value, field.buckets) for value in values]
     codes = [MISSING if value is None else places.get(value, UNKNOWN) for value in values]

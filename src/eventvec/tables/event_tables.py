@@ -110,9 +110,10 @@ def _merged(parts: Sequence[pa.ChunkedArray | None], counts: Sequence[int], kind
     loaded = {part.type for part in parts if part is not None}
     if len(loaded) == 1 and pa.types.is_dictionary(next(iter(loaded))):
         kind = loaded.pop()
-    columns = [
-        pa.chunked_array([pa.nulls(count, kind)]) if part is None else part
-        for part, count in zip(parts, counts, strict=True)
-    ]
-    cast = [column if column.type == kind else decoded(column).cast(kind) for column in columns]
-    return pa.chunked_array([chunk for column in cast for chunk in column.chunks], kind)
+    chunks: list[pa.Array] = []
+    for part, count in zip(parts, counts, strict=True):
+        if part is None:
+            chunks.append(pa.nulls(count, kind))
+        else:
+            chunks += (part if part.type == kind else decoded(part).cast(kind)).chunks
+    return pa.chunked_array(chunks, kind)

@@ -38,7 +38,6 @@ class Parts:
 
     Args:
         table: The table.
-        columns: The columns to read, first the key.
         events: The number of events, of which a row has several where lists are exploded.
         size: The number of rows of a part, of which a single entity may have more.
         files: The files with the rows of each part; empty if the table is in order of keys.
@@ -46,7 +45,6 @@ class Parts:
     """
 
     table: EventTable
-    columns: list[str]
     events: int
     size: int
     files: tuple[Path, ...]
@@ -55,13 +53,13 @@ class Parts:
     @staticmethod
     def of(table: EventTable, folder: Path) -> Parts:
         """Return the parts of a table, whose rows are written to files in a folder if they are not in order of keys."""
-        source, key = table.events.table, table.requested.key
+        source, key = table.events.table, table.frame.key
         if key in table.events.lists:
             raise ConfigError(f"store= (--store) needs a key of the rows, and {shown(key)} is of the elements of lists")
         rows, events, bounds = _survey(source, key, table.events.exploding[:1])
         folder.mkdir(mode=0o700)
         files = () if bounds is None else _spilled(source, table.columns, bounds, folder)
-        return Parts(table, table.columns, events, max(1, EVENTS * rows // events), files, folder)
+        return Parts(table, events, max(1, EVENTS * rows // events), files, folder)
 
     def __iter__(self) -> Iterator[EventTable]:
         return map(self.part, map(_stored, self.files) if self.files else self._runs())
@@ -69,19 +67,19 @@ class Parts:
     def part(self, rows: Source) -> EventTable:
         """Return some of the rows as a table whose columns have the same roles."""
         rows = replace(rows, typed=self.table.events.table.typed)
-        return replace(self.table, events=exploded(rows, self.table.explode))
+        return replace(self.table, events=exploded(rows, self.table.frame.explode))
 
     def _runs(self) -> Iterator[Source]:
         """Yield parts of a table that is in order of keys; a part with an entity of more rows is written to a file."""
         waiting, path = list[pa.Table](), self.folder / "longer.arrow"
         longer: pa.ipc.RecordBatchFileWriter | None = None
         with ExitStack() as stack:
-            for batch in self.table.events.table.parts(self.columns, min(ROWS, self.size)):
+            for batch in self.table.events.table.parts(self.table.columns, min(ROWS, self.size)):
                 waiting.append(batch)
                 if longer is None and sum(map(len, waiting)) < self.size:
                     continue
                 table = pa.concat_tables(waiting)
-                ranks, _ = keys.rank_keys(self.columns[0], table.column(0))
+                ranks, _ = keys.rank_keys(self.table.frame.key, table.column(0))
                 complete = int((ranks == ranks[-1]).argmax())  # the next batch may have more events of the last entity
                 end = complete or len(table) - 1  # one row tells the next batch which entity it goes on with
                 part, waiting = table.slice(0, end), [table.slice(end)]
@@ -155,8 +153,8 @@ def _survey(source: Source, key: str, exploding: tuple[str, ...]) -> tuple[int, 
             last = chosen[1].as_py()
             sample.append(chosen[2:])
         rows += len(batch)
-        for part in batch.column(exploding[0]).chunks if exploding else ():
-            further += int(np.maximum(list_lengths(part) - 1, 0).sum())
+        if exploding:
+            further += int(np.maximum(list_lengths(batch.column(exploding[0])) - 1, 0).sum())
     events = rows + further
     if missing:
         what = f"{missing:,} missing value{'' if missing == 1 else 's'} (first at row {first_missing:,})"
@@ -190,7 +188,6 @@ def _spilled(source: Source, columns: list[str], bounds: pa.Array, folder: Path)
 
 
 def _part_of(key: str, column: pa.ChunkedArray, bounds: pa.Array) -> Array:
-    """Return `(rows,)` int16, the part of each key."""
     ranks, distinct = keys.rank_keys(key, column)
     if distinct is None:
         return np.searchsorted(bounds.to_numpy(), ranks, side="right").astype(np.int16)

@@ -92,9 +92,9 @@ def align_rows(keys: pa.Array, moments: Array, table: pl.DataFrame, key: str, ti
 
     Relations: `align` is for keys with one position each.
     """
-    entities, distinct = factorize(pa.chunked_array([storage(keys)]))
+    entities, distinct = distinct_keys(keys)
     rows = pl.DataFrame({"entity": align(distinct, table, key), "time": table[time]})
-    return _positions(rows, pl.DataFrame({"entity": entities.astype(np.int64), "time": moments}))
+    return _positions(rows, pl.DataFrame({"entity": entities, "time": moments}))
 
 
 def _positions(rows: pl.DataFrame, known: pl.DataFrame) -> Array:
@@ -149,10 +149,16 @@ def key_hashes(keys: pa.Array) -> Array:
     return fnv(texts(keys))
 
 
+def distinct_keys(keys: pa.Array) -> tuple[Array, pa.Array]:
+    """Return `(n,)` int64 the position of each key among the distinct ones, and these, in order of first appearance."""
+    codes, distinct = factorize(pa.chunked_array([storage(keys)]))
+    return codes.astype(np.int64), distinct
+
+
 def entity_codes(keys: pa.Array) -> Array | None:
     """Return `(n,)` int64 the number of the entity of each row, by first appearance; None if each has one row."""
-    codes, distinct = factorize(pa.chunked_array([storage(keys)]))
-    return None if len(distinct) == len(keys) else codes.astype(np.int64)
+    entities, distinct = distinct_keys(keys)
+    return None if len(distinct) == len(keys) else entities
 
 
 def texts(keys: pa.Array) -> pl.Series:
@@ -176,7 +182,6 @@ def plain_keys(name: str, keys: pl.Series) -> pl.Series:
 
 
 def _no_keys(name: str, kind: object, *, is_float: bool) -> DataError:
-    """Return the error for a column whose type cannot hold keys."""
     how = f": frame.with_columns(pl.col({name!r}).cast(pl.Int64))" if is_float else " to one of them"
     return DataError(
         f"column {shown(name)} cannot be the key: it holds {kind}; accepted: whole numbers, text, UUIDs; cast it{how}"
@@ -207,9 +212,7 @@ def _texts_of(keys: pl.Series) -> pl.Series:
     """Return the text of keys; UUIDs as 8-4-4-4-12 lower-case hexadecimal digits."""
     if keys.dtype != pl.Binary:
         return keys.cast(pl.String)
-    digits = keys.bin.encode("hex")
-    parts = [digits.str.slice(start, length) for start, length in ((0, 8), (8, 4), (12, 4), (16, 4), (20, 12))]
-    return pl.select(pl.concat_str([pl.lit(part) for part in parts], separator="-")).to_series()
+    return keys.bin.encode("hex").str.replace(r"^(.{8})(.{4})(.{4})(.{4})", "$1-$2-$3-$4-")
 
 
 def _storage(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:

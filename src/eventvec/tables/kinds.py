@@ -202,32 +202,29 @@ def guess_note(guesses: Iterable[tuple[str, Guess]], what: str, option: str) -> 
 def unusable(kind: pa.DataType) -> str | None:
     """Return the reason why columns of a type are never inferred, None if they can be."""
     reasons = {"time": "it holds times but is not the time column", "empty": "it holds no value"}
-    return reasons.get(kind_of(kind), f"it holds {kind}") if kind_of(kind) in ("time", "empty", "other") else None
+    return {**reasons, "other": f"it holds {kind}"}.get(kind_of(kind))
 
 
 def _infer_whole(name: str, column: pa.ChunkedArray, order: Array | None, heads: Array | None) -> Guess:
     """Return the kind of whole numbers, as integers or floats, whose name does not speak of a quantity."""
-    real = kind_of(column.type) == "float"
-    column = _as_floats(column) if real else column
-    codes, distinct = factorize(pc.if_else(pc.is_nan(column), None, column) if real else column)
+    real, is_code = kind_of(column.type) == "float", vote(name) == "categorical"
+    if real:
+        column = _as_floats(column)
+        column = pc.if_else(pc.is_nan(column), None, column)
+    codes, distinct = factorize(column)
     codes, values = pick(codes, order), distinct.to_numpy(zero_copy_only=False)
     counts = Coded(codes, distinct).counts()
-    reason = _no_value(counts, codes)
-    if reason:
+    if reason := _no_value(counts, codes):
         return Guess(None, reason)
     used = np.flatnonzero(counts)
     used = used[values[used].argsort()]
-    is_code = vote(name) == "categorical"
-    epoch = None if is_code else _epoch(float(values[used[0]]), float(values[used[-1]]))
-    if epoch:
+    if not is_code and (epoch := _epoch(float(values[used[0]]), float(values[used[-1]]))):
         return epoch
-    reason = _identifies(counts, codes, heads)
-    if reason and real and not is_code:
-        return Guess("numeric", f"over {FEW} values", True)
-    if reason:
-        return Guess(None, reason)
-    by_name = Guess("categorical", "codes by name", True) if is_code else None
-    guess = by_name or by_frequency(values[used].astype(np.float64), counts[used])
+    if reason := _identifies(counts, codes, heads):
+        return Guess("numeric", f"over {FEW} values", True) if real and not is_code else Guess(None, reason)
+    guess = Guess("categorical", "codes by name", True)
+    if not is_code:
+        guess = by_frequency(values[used].astype(np.float64), counts[used])
     nested = _nested(counts, codes, heads) if guess.kind == "categorical" else None
     return Guess(None, nested) if nested else guess
 
@@ -272,7 +269,9 @@ def _identifies(counts: Array, codes: Array, heads: Array | None) -> str | None:
     distinct, present = int((counts > 0).sum()), int(counts.sum())
     if reason := near_unique(distinct, present):
         return reason
-    if heads is not None and distinct > max(FEW, 0.9 * len(heads)) and _constant_within(codes, heads):
+    if heads is None or distinct <= max(FEW, 0.9 * len(heads)):
+        return None
+    if np.isin(np.flatnonzero(np.diff(codes)) + 1, heads).all():  # codes change only where another entity begins
         return f"it has one value per entity ({distinct:,} distinct values), like another key"
     return None
 
@@ -288,8 +287,3 @@ def _nested(counts: Array, codes: Array, heads: Array | None) -> str | None:
     if (first[:-1] != last[:-1]).any():
         return None
     return f"each of its {distinct:,} distinct values is of one entity only, like the number of a receipt"
-
-
-def _constant_within(codes: Array, heads: Array) -> bool:
-    """Return whether each entity has a single code; `heads` are the places at which entities begin."""
-    return bool(np.isin(np.flatnonzero(np.diff(codes)) + 1, heads).all())

@@ -122,13 +122,16 @@ def labels_beside(
     else:
         beside = [] if given == DECLINED else [given]
     table = read_table(opened, list(dict.fromkeys([*columns, *beside])), "the label table")
-    refuse_empty(table)
+    if not len(table):
+        raise DataError("the label table has no rows; give it the labels of at least two entities")
     time, chosen = choose(time_columns(table.drop(columns), schema), schema, given)
     result = TimedLabels(table.select(columns), names, key, options, name_of(labels), group, weight)
     if time is None and given is None:
         why = reasons(table.drop(columns), schema, ISO)
         if plain_keys(key, table[key]).drop_nulls().is_duplicated().any():
-            refuse_several_rows(_comparable(opened, [key, *names]), key, names, why)
+            types = opened.types.items()  # rows are compared by the others too, if they can be
+            comparable = [name for name, kind in types if name in (key, *names) or coding.kind_of(kind) != "other"]
+            refuse_several_rows(read_table(opened, comparable), key, names, why)
         tried = f"No column of the labels was taken as their time: {'; '.join(why)}."
         return replace(result, notes=(tried,) if why else ())
     if time is None:
@@ -139,18 +142,6 @@ def labels_beside(
         raise DataError(f"{error}; if it is not the time of the labels, {NAME_IT}" if chosen else str(error)) from error
     held = table.select(*dict.fromkeys([*columns, time]))
     return replace(result, table=held, time=time, moments=moments, chosen=chosen, notes=notes)
-
-
-def refuse_empty(table: pl.DataFrame) -> None:
-    """Refuse a table of labels without rows."""
-    if not len(table):
-        raise DataError("the label table has no rows; give it the labels of at least two entities")
-
-
-def _comparable(table: Source, needed: Sequence[str]) -> pl.DataFrame:
-    """Return the needed columns of a table, and the others in which rows can be compared."""
-    types = table.types.items()
-    return read_table(table, [name for name, kind in types if name in needed or coding.kind_of(kind) != "other"])
 
 
 def choose(candidates: Collection[str], schema: Schema, given: str | None) -> tuple[str | None, bool]:
@@ -208,9 +199,7 @@ def moments_of(column: pl.Series, schema: Schema, of: str = "the labels") -> tup
     held = pa.chunked_array([column.alias("").to_arrow()])  # polars exports no name with \0
     read = times.parse_times(name, held, of=of)
     parsed = times.same_kind(name, read, schema, of)
-    moments = pl.DataFrame({"time": parsed.values, "missing": parsed.missing}).select(
-        pl.when(~pl.col("missing")).then(pl.col("time")).alias(name)
-    )[name]
+    moments = pl.Series(name, parsed.values).set(pl.Series(parsed.missing), None)
     is_day = read.kind == "date" and schema.time_kind == "timestamp"
     day = f"A date in {shown(name)} is the start of that day ({schema.time_zone or 'UTC'})."
     notes = [day] if is_day else []
@@ -309,7 +298,7 @@ def fitted_later(
     last = max((time for time in known if isinstance(time, int | float)), default=None)
     if moments is None or last is None or not (count := int((moments <= last).sum())):
         return ()
-    when = times.to_arrow(schema, np.array([last]), np.zeros(1, bool))[0].as_py()
+    when = times.to_arrow(schema, np.array([last]))[0].as_py()
     return (
         f"{fitted} were fitted to events up to {when}, at or after the time of {count:,} of "
         f"{len(moments):,} labels; for a test in time, train with until= (--until) the first of them.",
@@ -344,7 +333,7 @@ def after_the_last_event(data: Dataset, moments: Array, time: str) -> tuple[str,
     if span is None or data.moments is not None or data.origin.until is not None:
         return ()
     late = moments[moments > span[1]]
-    last = times.to_arrow(data.schema, np.array([span[1]]), np.zeros(1, bool))[0].as_py()
+    last = times.to_arrow(data.schema, np.array([span[1]]))[0].as_py()
     if len(late) == len(moments) and data.schema.clock:
         unit = data.schema.time_unit or "day"
         gap = times.beginnings(unit, late.min(keepdims=True), data.schema.time_zone)[0] - span[1]

@@ -112,47 +112,32 @@ def _parts(kind: pa.DataType) -> list[tuple[str, pa.DataType]]:
     return [(f".{part.name}", part.type) for part in element] if pa.types.is_struct(element) else [("", element)]
 
 
-def list_lengths(part: pa.Array) -> Array:
+def list_lengths(column: pa.ChunkedArray) -> Array:
     """Return `(rows,)` int64 the number of elements of each list; a null list has none."""
-    lengths: Array = pc.list_value_length(part).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths: Array = pc.list_value_length(column).fill_null(0).to_numpy().astype(np.int64)
     return lengths
 
 
 def _common_lengths(source: Source, names: Sequence[str]) -> Array:
     """Return `(rows,)` the number of elements of each row, after a check that all its lists have as many."""
-    common: Array | None = None
-    for name in names:
-        lengths = np.concatenate([np.zeros(0, np.int64), *map(list_lengths, next(source.stream([name])).chunks)])
-        if common is not None and (different := common != lengths).any():
+    lengths = list_lengths(next(source.stream(names[:1])))
+    for name in names[1:]:
+        if (different := lengths != list_lengths(next(source.stream([name])))).any():
             raise DataError(
                 f"the lists of {shown(names[0])} and {shown(name)} have different lengths in "
                 f"{count_and_first(different, 'row')}; lists that are exploded together need equal lengths"
             )
-        common = lengths
-    assert common is not None
-    return common
+    return lengths
 
 
 def _elements(column: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
     """Return the columns of a list column's elements; a list without elements gives a missing value."""
-    types = dict(_parts(column.type))
-    parts: dict[str, list[pa.Array]] = {suffix: [] for suffix in types}
-    places = [np.zeros(0, np.int64)]
-    total = 0
-    for chunk in column.chunks:
-        lengths = list_lengths(chunk)
-        n_events = np.maximum(lengths, 1)
-        first = np.repeat(n_events.cumsum() - n_events, n_events)
-        place = np.arange(len(first)) - first + np.repeat(lengths.cumsum() - lengths, n_events)
-        places.append(np.where(np.repeat(lengths == 0, n_events), -1, place + total))
-        total += int(lengths.sum())
-        elements = pc.list_flatten(chunk)
-        members = elements.flatten() if pa.types.is_struct(elements.type) else [elements]  # with the nulls of structs
-        for suffix, member in zip(parts, members, strict=True):
-            parts[suffix].append(member)
-    table = plain(
-        pa.table({suffix: pa.chunked_array(parts[suffix], kind) for suffix, kind in types.items()}), "the lists"
-    )
-    place = np.concatenate(places)
-    index = pa.array(place, mask=place < 0)
-    return {suffix: values.take(index) for suffix, values in zip(types, table.columns, strict=True)}
+    lengths = list_lengths(column)
+    n_events = np.maximum(lengths, 1)
+    first, first_element = (np.repeat(each.cumsum() - each, n_events) for each in (n_events, lengths))
+    index = pa.array(np.arange(len(first)) - first + first_element, mask=np.repeat(lengths == 0, n_events))
+    elements = pc.list_flatten(column)
+    members = elements.flatten() if pa.types.is_struct(elements.type) else [elements]  # with the nulls of structs
+    suffixes = [suffix for suffix, _ in _parts(column.type)]
+    table = plain(pa.table(dict(zip(suffixes, members, strict=True))), "the lists")
+    return {suffix: values.take(index) for suffix, values in zip(suffixes, table.columns, strict=True)}

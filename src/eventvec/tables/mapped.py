@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import torch
-from torch import Tensor
 
 from eventvec import torchrun
 from eventvec.dataset import Dataset
@@ -41,8 +40,6 @@ INDEX = "store.json"
 KEYS = "keys.arrow"
 WORK = "work"
 """The folder inside that of the store in which it is built; a store that is complete has none."""
-
-
 PARTS = re.compile(rf"{WORK}|\.lock|\d+\.bin|{re.escape(KEYS)}")
 """The names of what an interrupted build leaves."""
 TYPES = ("<i8", "<f8", "<i4", "<f4", "|u1")
@@ -202,15 +199,14 @@ def _index(folder: Path) -> dict[str, Any] | None:
             )
         same = index.pop("sha256") == _digest_of_index(index)
         files = [entry["file"] for _, entry in _columns(index["arrays"])] if same else []
+        if not same or len(set(files)) < len(files) or not all(ARRAY.fullmatch(file) for file in files):
+            raise ValueError
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise _damaged(folder, f"{INDEX} is not what the build wrote") from error
-    if not same or len(set(files)) < len(files) or not all(ARRAY.fullmatch(file) for file in files):
-        raise _damaged(folder, f"{INDEX} is not what the build wrote")
     return index
 
 
 def _digest_of_index(index: Mapping[str, Any]) -> str:
-    """Return the digest of the content of `store.json`, without the digest itself."""
     return hashlib.sha256(json.dumps(index).encode()).hexdigest()
 
 
@@ -267,13 +263,10 @@ def _content(folder: Path, index: Mapping[str, Any], schema: Schema) -> DatasetW
 def _values(folder: Path, entry: Mapping[str, Any]) -> Values:
     """Return a column of a store: an array, or nested rows."""
     if "file" in entry:
-        return _tensor(folder, entry)
-    columns = {name: _tensor(folder, each) for name, each in entry["columns"].items()}
-    return Sequences(columns, _tensor(folder, entry["starts"]), _tensor(folder, entry["lengths"]))
-
-
-def _tensor(folder: Path, entry: Mapping[str, Any]) -> Tensor:
-    return torch.from_numpy(mapped_array(folder, entry))
+        return torch.from_numpy(mapped_array(folder, entry))
+    columns = {name: _values(folder, each) for name, each in entry["columns"].items()}
+    starts, lengths = (torch.from_numpy(mapped_array(folder, entry[name])) for name in ("starts", "lengths"))
+    return Sequences(columns, starts, lengths)
 
 
 def _refuse_outside(folder: Path, name: str, entry: Mapping[str, Any], size: int | None) -> None:

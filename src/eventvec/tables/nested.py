@@ -22,9 +22,8 @@ from eventvec.tables.lists import list_lengths
 
 def elements(name: str, column: pa.ChunkedArray, order: Array | None) -> tuple[Coded, Array]:
     """Return the elements of the lists of some rows, row after row, and `(rows,)` the number of elements of each."""
-    lengths = np.concatenate([np.zeros(0, np.int64), *map(list_lengths, column.chunks)])
-    flat = pa.chunked_array([pc.list_flatten(chunk) for chunk in column.chunks], column.type.value_type)
-    codes, values = coding.coded(name, plain(pa.table({name: flat}), "the lists").column(0))
+    lengths = list_lengths(column)
+    codes, values = coding.coded(name, plain(pa.table({name: pc.list_flatten(column)}), "the lists").column(0))
     starts = lengths.cumsum() - lengths
     if order is not None:
         starts, lengths = starts[order], lengths[order]

@@ -96,7 +96,6 @@ def _scale(
 
 
 def _raw(field: Numeric, scaled: float) -> float:
-    """Return the raw number of a scaled one."""
     import torch
 
     return float(field.unscale(torch.tensor(scaled, dtype=torch.float64)))

@@ -20,7 +20,7 @@ from eventvec import torchrun
 from eventvec.errors import ConfigError, DataError
 from eventvec.schema import Schema
 from eventvec.tables import key_parts, keys, mapped
-from eventvec.tables.arrangement import EventTable, arrange, times_of_cuts
+from eventvec.tables.arrangement import EventTable, arrange, count_notes, times_of_cuts
 from eventvec.tables.assembly import Assembly, described
 from eventvec.tables.coding import counting, without_dictionaries
 from eventvec.tables.column_builders import NestedSinks
@@ -48,10 +48,10 @@ def read_into_store(
 ) -> DatasetWithCuts:
     """Return a table of events with columns in a store, which is built if the folder has none."""
     options = replace(options, static=StaticColumns(), storage=Storage())
-    resolved = replace(options.table, order=table.order, ties=table.ties, explode=table.explode, key_as=None)
-    others = replace(options, columns=Columns(known_at=table.known_at), table=resolved).describe(source)
+    frame = table.frame
+    resolved = replace(options.table, order=frame.order, ties=frame.ties, explode=frame.explode, key_as=None)
+    others = replace(options, columns=Columns(known_at=frame.known_at), table=resolved).describe(source)
     if options.cuts.cutoff_column is not None:
-        frame = Schema(table.requested.key, table.requested.time, "integer", key_as=table.key_as)
         cutoffs = cutoff_table(options.cuts.cutoffs, frame, options.cuts.cutoff_column)
         options = replace(options, cuts=replace(options.cuts, cutoffs=cutoffs))
         others["cutoffs"] = digest_of(cutoffs)
@@ -80,16 +80,13 @@ def read_into_store(
 def _as_asked(stored: DatasetWithCuts, table: EventTable, schema: Schema | None) -> DatasetWithCuts:
     """Return the content of a store with the schema that reading in memory gives."""
     held = stored.data.schema
-    frame = replace(
-        held, key_as=table.key_as, order=table.order, ties=table.ties, explode=table.explode, known_at=table.known_at
-    )
+    frame = replace(table.frame, time_kind=held.time_kind, time_zone=held.time_zone, time_unit=held.time_unit)
     return stored._replace(data=replace(stored.data, schema=described(schema or held, frame)))
 
 
 def _build(table: EventTable, work: Path, schema: Schema | None, options: ReadOptions, origin: Any) -> None:
-    """Write the files of a store into a folder."""
     parts, numbers = Parts.of(table, work / "parts"), count()
-    guesses, sample = _sampled_kinds(parts, options) if table.requested.inferred else ({}, "")
+    guesses, sample = _sampled_kinds(parts, options) if set(table.names) - set(table.roles) else ({}, "")
     with counting(key_parts.WITHIN):
         unit = unit_of_all(times_of_cuts(part, schema, options) for part in parts)
     assembly = Assembly(
@@ -122,9 +119,9 @@ def _sampled_kinds(parts: Parts, options: ReadOptions) -> tuple[dict[str, Guess]
     """
     table = parts.table
     share, sampled, types = key_parts.EVENTS / parts.events, list[pa.Table](), table.events.table.types
-    key = table.requested.key
+    key = table.frame.key
     for part in parts:
-        rows = part.events.table.load(parts.columns)
+        rows = part.events.table.load(table.columns)
         if share < 1:
             ranks, distinct = keys.rank_keys(key, rows.column(key))
             present, row_of = np.unique(ranks, return_inverse=True)
@@ -133,27 +130,27 @@ def _sampled_kinds(parts: Parts, options: ReadOptions) -> tuple[dict[str, Guess]
         if len(rows):
             sampled.append(without_dictionaries(rows))
     if not sampled:
-        sampled = [without_dictionaries(next(iter(parts)).events.table.load(parts.columns))]
+        sampled = [without_dictionaries(next(iter(parts)).events.table.load(table.columns))]
     whole = pa.concat_tables(sampled).combine_chunks()
     sampled.clear()
-    for place, name in enumerate(parts.columns):
+    for place, name in enumerate(table.columns):
         if name not in table.events.exploding and pa.types.is_dictionary(types[name]):
             whole = whole.set_column(place, name, whole.column(place).dictionary_encode())  # whose kind is that of text
     sample = parts.part(open_source(whole))
     arranged = arrange(sample, None, options)
     try:
-        arranged.counts.notes(table, options.cuts)
+        count_notes(arranged.counts, table, options.cuts)
     except DataError as error:
         if share >= 1:
             raise
         raise DataError(
-            f"no kinds can be inferred from a sample of {arranged.counts.entities:,} entities, none of whose events is "
-            "used; list the columns: categorical= and numeric= (--categorical, --numeric)"
+            f"no kinds can be inferred from a sample of {arranged.counts['entities']:,} entities, none of whose events "
+            "is used; list the columns: categorical= and numeric= (--categorical, --numeric)"
         ) from error
-    rows, listed = arranged.rows, table.requested.roles
+    rows, listed = arranged.rows, table.roles
     reader = ColumnReader(sample.events, rows.order, rows.heads, options.table.decimal)
     with counting(key_parts.WITHIN):
         columns = zip(sample.names, arranged.stream, strict=True)
         guesses = {name: reader.guess(name, column) for name, column in columns if name not in listed}
-    sampled_from = f"; kinds are inferred from a sample of {arranged.counts.rows:,} of {parts.events:,} events"
+    sampled_from = f"; kinds are inferred from a sample of {arranged.counts['rows']:,} of {parts.events:,} events"
     return guesses, sampled_from if share < 1 else ""

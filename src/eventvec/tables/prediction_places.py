@@ -12,13 +12,12 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from eventvec.dataset import Dataset, storage
+from eventvec.dataset import Dataset
 from eventvec.errors import DataError, listed, shown
 from eventvec.schema import MISSING, UNKNOWN, Categorical
 from eventvec.sequences import Array
 from eventvec.tables import coding
-from eventvec.tables.coding import Coded
-from eventvec.tables.keys import align, key_series
+from eventvec.tables.keys import align, distinct_keys, key_series
 from eventvec.tables.sources import Source, Tabular, open_source
 from eventvec.tables.statics import is_vector, vectors
 from eventvec.tables.times import parse_times, same_kind
@@ -79,11 +78,10 @@ def _matched(data: Dataset, keys: pa.ChunkedArray, key: str) -> tuple[Array, Arr
     """Return each pair of a row of the data and a row of the table with its key, in the order of the table."""
     frame = pl.DataFrame({key: key_series(keys, key)})
     _refuse(key, frame[key].is_null().to_numpy(), "missing value", "every place needs a key")
-    held = storage(data.keys)
-    entities, distinct = coding.factorize(pa.chunked_array([held]))
+    entities, distinct = distinct_keys(data.keys)
     entity = align(distinct, frame, key)
     _refuse(key, entity < 0, "key", f"without events among {len(distinct):,} entities; leave out these rows")
-    rows = pl.DataFrame({"entity": entities.astype(np.int64), "row": np.arange(len(entities))})
+    rows = pl.DataFrame({"entity": entities, "row": np.arange(len(entities))})
     wanted = pl.DataFrame({"entity": entity, "place": np.arange(len(entity))})
     pairs = wanted.join(rows, on="entity", maintain_order="left_right")
     return pairs["row"].to_numpy(writable=True), pairs["place"].to_numpy(writable=True)
@@ -100,7 +98,7 @@ def _values(
         return times.values
     field = next((field for field in schema.fields if field.name == name), None)
     if isinstance(field, Categorical):
-        coded = Coded(*coding.coded(name, column))
+        coded = coding.coded(name, column)
         if not opened.typed and coding.is_text(column.type) and not field.text:
             coded = coding.as_numbers(coded)
         codes = coding.encode(coded, field)

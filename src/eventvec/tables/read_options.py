@@ -251,6 +251,12 @@ def check_names(option: str, names: object) -> None:
         raise ConfigError(f"{option} names column {shown(repeated[0])} twice; name it once")
 
 
+def changes(options: object) -> dict[str, Any]:
+    """Return the options of a dataclass that differ from their defaults, as a table of plain values."""
+    defaults = as_table(type(options)())
+    return {name: value for name, value in as_table(options).items() if name not in defaults or value != defaults[name]}
+
+
 @dataclass(frozen=True)
 class ReadOptions:
     """All options of `read`, see the dataclasses of `GROUPS`."""
@@ -276,18 +282,15 @@ class ReadOptions:
         if isinstance(source, Mapping):
             table["path"] = {name: name_of(each) for name, each in source.items()}
         for group in vars(self).values():
-            defaults = as_table(type(group)())
-            for name, value in as_table(group).items():
+            for name, value in changes(group).items():
                 if name in ("cutoffs", "static"):
                     value = name_of(value)
-                if defaults.get(name) != value:
-                    table[name] = dict(value) if isinstance(value, Mapping) else value
+                table[name] = dict(value) if isinstance(value, Mapping) else value
         if "store" in table:
             table["store"] = os.fspath(table["store"])
         table.pop("holdout_seed", None)  # the seed is recorded with every share, and never alone
         if "holdout" in table:
             table["holdout_seed"] = self.holdout.holdout_seed
         if "fitting" in table:
-            defaults = as_table(Fitting())
-            table["fitting"] = {name: value for name, value in table["fitting"].items() if defaults[name] != value}
+            table["fitting"] = changes(self.columns.fitting)
         return table

@@ -81,7 +81,6 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
 
 
 def _read_into_memory(table: EventTable, schema: Schema | None, options: ReadOptions) -> DatasetWithCuts:
-    """Return a table with its columns in memory."""
     assembly = Assembly(table, schema, options, ArraySink, whole=True)
     assembly.add(table)
     pa.default_memory_pool().release_unused()

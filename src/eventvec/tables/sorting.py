@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from eventvec.errors import DataError, shown
 from eventvec.sequences import Array
-from eventvec.tables.coding import blocks, kind_of, refuse_rows
+from eventvec.tables.coding import blocks, kind_of, missing_values, refuse_rows
 from eventvec.tables.layouts import polars_series
 
 BITS = 16  # numpy's stable sort of numbers of at most 16 bits is a radix sort
@@ -52,8 +52,7 @@ def ranks_of(name: str, column: pa.ChunkedArray) -> Array:
         )
     values = polars_series(name, column)
     values = values.cast(pl.String) if values.dtype in (pl.Categorical, pl.Enum) else values
-    missing = (values.is_null() | values.is_nan() if values.dtype.is_float() else values.is_null()).to_numpy()
-    refuse_rows(name, missing, "missing value", "; it must order every event")
+    refuse_rows(name, missing_values(values).to_numpy(), "missing value", "; it must order every event")
     ranks: Array = values.rank("dense").to_numpy()
     return ranks
 

@@ -156,7 +156,6 @@ def open_source(source: Tabular, text: Sequence[str] = (), key: str | None = Non
 
 
 def _database(address: Address, key: str | None) -> Source:
-    """Return a table in a database as a source."""
     opened, name = open_database(address, key), address.label
     _refuse_names(list(opened.types))
     return Source(
@@ -184,7 +183,6 @@ def is_pandas(source: Any) -> bool:
 
 
 def _arrow(source: Any, convert: Callable[[Any], pa.Table]) -> pa.Table:
-    """Return a table of another library as an Arrow table."""
     try:
         return _call(f"an object of type {type(source).__name__}", partial(convert, source))
     except DataError:
@@ -219,7 +217,6 @@ def _refuse_names(names: Sequence[str]) -> None:
 
 
 def _parquet(files: Sequence[Path]) -> Source:
-    """Return Parquet files with equal columns as one source."""
     stamps = {file: stamp_of(file) for file in files}
     metadata = {file: _metadata(file) for file in files}  # read once, not once per column
     schemas = {file: _schema(file, footer) for file, footer in metadata.items()}
@@ -227,28 +224,28 @@ def _parquet(files: Sequence[Path]) -> Source:
     _refuse_names(first.names)
     text = [field.name for field in first if is_text(field.type)]
 
-    def load(names: Sequence[str]) -> pa.Table:
-        for file, schema in schemas.items():
-            same_types(names, files[0], first, file, schema)
+    @contextmanager
+    def opened(file: Path, names: Sequence[str], **options: Any) -> Iterator[pq.ParquetFile]:
+        same_types(names, files[0], first, file, schemas[file])
+        with refusing_damage(file):
+            refuse_changed(file, stamps[file])
+            with pq.ParquetFile(file, metadata=metadata[file], read_dictionary=text, **options) as reader:
+                yield reader
 
+    def load(names: Sequence[str]) -> pa.Table:
         def read(file: Path) -> pa.Table:
-            with refusing_damage(file):
-                refuse_changed(file, stamps[file])
-                with pq.ParquetFile(file, metadata=metadata[file], read_dictionary=text) as opened:
-                    table = opened.read(columns=list(names), use_threads=len(files) < THREADS)
+            with opened(file, names) as reader:
+                table = reader.read(columns=list(names), use_threads=len(files) < THREADS)
                 return plain(table.select(list(names)), str(file))
 
         with ThreadPoolExecutor(min(len(files), THREADS)) as pool:
             return pa.concat_tables(pool.map(read, files))
 
     def scan(names: Sequence[str], rows: int) -> Iterator[pa.Table]:
-        for file, schema in schemas.items():
-            same_types(names, files[0], first, file, schema)
-            with refusing_damage(file):
-                refuse_changed(file, stamps[file])
-                with pq.ParquetFile(file, metadata=metadata[file], read_dictionary=text, **STREAMED) as opened:
-                    for batch in opened.iter_batches(rows, columns=list(names)):
-                        yield plain(pa.Table.from_batches([batch]).select(list(names)), str(file))
+        for file in files:
+            with opened(file, names, **STREAMED) as reader:
+                for batch in reader.iter_batches(rows, columns=list(names)):
+                    yield plain(pa.Table.from_batches([batch]).select(list(names)), str(file))
 
     types = {field.name: plain_type(field.type) for field in first}
     header = f"the header of {files[0].name}"
@@ -300,7 +297,6 @@ def _metadata(file: Path) -> pq.FileMetaData:
 
 
 def _schema(file: Path, footer: pq.FileMetaData) -> pa.Schema:
-    """Return the columns of a Parquet file."""
     with refusing_damage(file):
         schema = footer.schema.to_arrow_schema()
         _ = schema.names  # they are decoded here
@@ -317,7 +313,6 @@ def refusing_damage(file: Path) -> Iterator[None]:
 
 
 def _csv(files: Sequence[Path], text: Sequence[str], key: str | None) -> Source:
-    """Return CSV files with equal columns as one source."""
     stamps = {file: stamp_of(file) for file in files}
     types = csv_types(files, text, key)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
@@ -12,19 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from eventvec.dataset import Dataset, Origin, check_dataset, storage, text_column
+from eventvec.dataset import Dataset, Origin, check_dataset, text_column
 from eventvec.errors import ConfigError, DataError, nearest, shown
-from eventvec.options import as_table
 from eventvec.schema import MISSING, UNKNOWN, Categorical, Numeric, Schema, Static, Text, Vector
 from eventvec.sequences import Array, Values
 from eventvec.tables import coding, kinds, times
 from eventvec.tables.addresses import name_of
 from eventvec.tables.coding import Coded, count_and_first
-from eventvec.tables.keys import align, align_rows, key_form, key_series
+from eventvec.tables.keys import align, align_rows, distinct_keys, key_form, key_series
 from eventvec.tables.kinds import FEW, Guess
 from eventvec.tables.label_times import KNOWN_AT, RULE, may_hold_times, moments_of, time_columns
 from eventvec.tables.layouts import polars_series
-from eventvec.tables.read_options import Fitting, StaticKind
+from eventvec.tables.read_options import Fitting, StaticKind, changes
 from eventvec.tables.scales import scaled
 from eventvec.tables.sources import Source, Tabular, open_source
 
@@ -99,19 +98,18 @@ def attach(
     guesses = dict[str, Guess]()
     for name in names:
         column = matched.table.column(name)
-        if columns is None and name not in known:
-            guesses[name] = _infer(name, column, matched.rows)
-        if name in known:
-            values, column_notes = matched.apply(column, known[name])
-        else:
-            kind = columns[name] if columns is not None else guesses[name].kind
+        field = known.get(name)
+        if field is None:
+            if columns is None:
+                guesses[name] = _infer(name, column, matched.rows)
+            kind = guesses[name].kind if columns is None else columns[name]
             assert kind != "hashed"  # such text is a column of texts here
             if kind is None:
                 notes.append(f"static column {shown(name)} is left out: {guesses[name].reason}")
                 continue
-            field, values, column_notes = matched.fit(name, column, kind, fitting)
+            field = matched.fit(name, column, kind, fitting)
             added.append(field)
-        static[name] = values
+        static[name], column_notes = matched.apply(column, field)
         notes.extend(column_notes)
     notes.extend(kinds.guess_note(guesses.items(), "static columns", "static_columns="))
     schema = replace(data.schema, static=(*data.schema.static, *added))
@@ -137,7 +135,7 @@ def attach_known(data: Dataset, table: Tabular, names: Sequence[str] | None = No
         DataError: If the table has none of them, or as for `attach`.
     """
     opened = open_source(table)
-    kinds = {field.name: _kind(field) for field in data.schema.static if names is None or field.name in names}
+    kinds = _kinds(field for field in data.schema.static if names is None or field.name in names)
     if names is not None:
         opened.need(names, "the static table")
     available = {name: kind for name, kind in kinds.items() if name in opened.types}
@@ -152,9 +150,8 @@ def _with_static(origin: Origin, table: Tabular, columns: Mapping[str, StaticKin
     if "static" in origin.options:
         return origin
     listed = {} if columns is None else {"static_columns": dict(columns)}
-    defaults = as_table(Fitting())
-    changes = {name: value for name, value in as_table(fitting).items() if value != defaults[name]}
-    return origin.including(static=name_of(table), **listed, **({"fitting": changes} if changes else {}))
+    fitted = {"fitting": changed} if (changed := changes(fitting)) else {}
+    return origin.including(static=name_of(table), **listed, **fitted)
 
 
 @dataclass(frozen=True)
@@ -184,24 +181,16 @@ class _Matched:
         places = pl.Series(self.places).set(pl.Series(self.places < 0), None)
         return pl.DataFrame([_moments(table[name], schema).gather(places) for name in time_columns(table, schema)])
 
-    def fit(
-        self, name: str, column: pa.ChunkedArray, kind: StaticKind, fitting: Fitting
-    ) -> tuple[Static, Values, tuple[str, ...]]:
-        """Return the field fitted to a column, its values per entity, and notes."""
-        field: Static
+    def fit(self, name: str, column: pa.ChunkedArray, kind: StaticKind, fitting: Fitting) -> Static:
+        """Return the field fitted to a column."""
         if kind == "categorical":
             codes, texts = coding.coded(name, column)
             every = replace(fitting, min_count=1)  # a rare class of a label is a class too
-            field = coding.frequent(name, texts, Coded(codes[self.rows], texts).counts(), every)
-            return field, *self.apply(column, field)
+            return coding.frequent(name, texts, Coded(codes[self.rows], texts).counts(), every)
         if kind == "numeric":
             scale = replace(fitting, log=False, standardise=True)
-            field = scaled(name, coding.numbers(name, column)[self.rows], scale)
-        elif kind == "vector":
-            field = _scaled(name, vectors(name, column)[self.rows])
-        else:
-            field = Text(name)
-        return field, *self.apply(column, field)
+            return scaled(name, coding.numbers(name, column)[self.rows], scale)
+        return _scaled(name, vectors(name, column)[self.rows]) if kind == "vector" else Text(name)
 
     def apply(self, column: pa.ChunkedArray, field: Static) -> tuple[Values, tuple[str, ...]]:
         """Return the values of a column per entity, coded by a field of a schema, and notes."""
@@ -216,7 +205,10 @@ class _Matched:
         if isinstance(field, Vector):
             several = self._per_entity(vectors(field.name, column, field.size), np.nan)
             return torch.from_numpy(several), self._missing(field.name, np.isnan(several[:, 0]))
-        text = _texts(field.name, column).take(pa.array(self.places, mask=self.places < 0))
+        if coding.kind_of(column.type) not in ("text", "empty"):
+            raise DataError(f"column {shown(field.name)} cannot be text: it holds {column.type}; accepted: text")
+        rows = pa.array(self.places, mask=self.places < 0)
+        text = coding.decoded(column).cast(pa.large_string()).take(rows)
         return text_column(text), self._missing(field.name, text.is_null().to_numpy())
 
     def _per_entity(self, values: Array, missing: float) -> Array:
@@ -250,7 +242,7 @@ def _match(data: Dataset, opened: Source, key: str, names: list[str]) -> _Matche
     frame = pl.DataFrame({key: key_series(table.column(key), key)})
     _refuse_rows(key, frame[key].is_null(), "missing value")
     _refuse_rows(key, ~frame[key].is_first_distinct(), "repeated key")
-    entities, distinct = coding.factorize(pa.chunked_array([storage(data.keys)]))
+    entities, distinct = distinct_keys(data.keys)
     positions = align(distinct, frame, key)
     repeated = ~pl.Series(positions).is_first_distinct()  # equal keys may be written in two ways, as UUIDs are
     _refuse_rows(key, repeated & pl.Series(positions >= 0), "repeated key")
@@ -266,7 +258,7 @@ def _match_times(data: Dataset, opened: Source, key: str, time: str, names: list
     frame = pl.DataFrame({key: key_series(table.column(key), key)})
     _refuse_rows(key, frame[key].is_null(), "missing value")
     parsed = times.same_kind(time, times.parse_times(time, table.column(time), of=TABLE), data.schema, TABLE)
-    coding.refuse_rows(time, parsed.missing, "missing value", "; every row needs a time", " of the static table")
+    _refuse_rows(time, pl.Series(parsed.missing), "missing value", "every row needs a time")
     frame = frame.with_columns(pl.Series(time, parsed.values))
     assert data.moments is not None
     positions = align_rows(data.keys, data.moments, frame, key, time)
@@ -304,13 +296,13 @@ def _matched(data: Dataset, table: pa.Table, key: str, places: Array, used: int)
     return _Matched(table, places, tuple(notes))
 
 
-def _refuse_rows(key: str, wrong: pl.Series, what: str) -> None:
-    coding.refuse_rows(key, wrong.to_numpy(), what, "; it needs one row per entity", " of the static table")
+def _refuse_rows(key: str, wrong: pl.Series, what: str, rest: str = "it needs one row per entity") -> None:
+    coding.refuse_rows(key, wrong.to_numpy(), what, f"; {rest}", " of the static table")
 
 
 def _check(opened: Source, key: str, columns: Mapping[str, str], data: Dataset) -> None:
     opened.need([key, *columns])
-    known = {field.name: _kind(field) for field in data.schema.static}
+    known = _kinds(data.schema.static)
     for name, kind in columns.items():
         if kind not in KINDS:
             raise ConfigError(f"static column {shown(name)}: kind {shown(kind)} is not known; {nearest(kind, KINDS)}")
@@ -346,9 +338,9 @@ def _infer(name: str, column: pa.ChunkedArray, rows: Array) -> Guess:
     return kinds.infer(name, column, rows)
 
 
-def _kind(field: Static) -> StaticKind:
+def _kinds(fields: Iterable[Static]) -> dict[str, StaticKind]:
     kinds: dict[type, StaticKind] = {Categorical: "categorical", Numeric: "numeric", Vector: "vector", Text: "text"}
-    return kinds[type(field)]
+    return {field.name: kinds[type(field)] for field in fields}
 
 
 def is_vector(kind: pa.DataType) -> bool:
@@ -399,9 +391,3 @@ def _scaled(name: str, vectors: Array) -> Vector:
         return Vector(name, (0.0,) * vectors.shape[1], (1.0,) * vectors.shape[1])
     std = present.std(0)
     return Vector(name, tuple(present.mean(0).tolist()), tuple(np.where(std > 0, std, 1.0).tolist()))
-
-
-def _texts(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if coding.kind_of(column.type) not in ("text", "empty"):
-        raise DataError(f"column {shown(name)} cannot be text: it holds {column.type}; accepted: text")
-    return coding.decoded(column).cast(pa.large_string())

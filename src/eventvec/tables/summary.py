@@ -13,11 +13,10 @@ from eventvec.dataset import Dataset, period
 from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Numeric, Schema, Static, Text, Vector
 from eventvec.sequences import Sequences, Values, histories
 from eventvec.tables.scales import Spread
+from eventvec.tables.times import SECOND
 
 LONG = 0.9
 """The quantile of the times from first to last event that tells how long the long histories are."""
-SECOND = 1_000_000
-"""A second in the unit of calendar times."""
 
 
 def describe(data: Dataset) -> list[dict[str, Any]]:
@@ -54,7 +53,8 @@ def facts(data: Dataset) -> dict[str, Any]:
     x = data.sequences
     described: dict[str, Any] = {}
     if (ends := period(x)) is not None:
-        described["period"] = [_day(int(end)) if data.schema.clock else end for end in ends]
+        is_date = data.schema.clock
+        described["period"] = np.array(ends, "M8[us]").astype("M8[D]").astype(str).tolist() if is_date else [*ends]
         described["spans"] = _spans(x, data.schema)
     if x.total:
         lengths = x.lengths[x.lengths > 0]
@@ -88,11 +88,6 @@ def _column(x: Sequences, field: Categorical | Numeric | Text) -> dict[str, floa
         present[row[codes != MISSING]] = True
         is_known[row[codes >= FIRST]] = True
     return known | {"unknown_entities": int((present & ~is_known).sum()) / max(int(present.sum()), 1)}
-
-
-def _day(time: int) -> str:
-    """Return the date of a time in microseconds since 1970."""
-    return str(np.datetime64(time, "us").astype("datetime64[D]"))
 
 
 def _by_parts(x: Sequences, name: str) -> Iterator[Values]:

@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError, printable, shown
-from eventvec.schema import Schema, TimeKind, TimeUnit
+from eventvec.schema import Schema, TimeKind, TimeUnit, is_time_zone
 from eventvec.sequences import Array
 from eventvec.tables.coding import BLOCK, count_and_first, decoded, filled, is_text, nulls, refuse_rows
 from eventvec.tables.read_options import Duration as Duration
@@ -113,13 +113,13 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
     try:
         if pa.types.is_timestamp(kind):
             microseconds = column.cast(pa.timestamp("us", kind.tz), safe=kind.unit != "ns")  # nanoseconds are cut off
-            values = _within(name, _integers(microseconds.cast(pa.int64())), LATEST)
-            return Times(values, missing, "timestamp", known_zone(kind.tz))
+            zone = kind.tz if is_time_zone(kind.tz) else "UTC"
+            return Times(_integers(name, microseconds), missing, "timestamp", zone)
         if pa.types.is_date(kind):
-            days = _within(name, _integers(column.cast(pa.date32()).cast(pa.int32())), LATEST // DAY)
+            days = _integers(name, column.cast(pa.date32()).cast(pa.int32()), LATEST // DAY)
             return Times(days * DAY, missing, "date", None)
         if pa.types.is_integer(kind):
-            return Times(_within(name, _integers(column.cast(pa.int64())), LATEST), missing, "integer", None)
+            return Times(_integers(name, column), missing, "integer", None)
     except pa.ArrowInvalid as error:
         raise DataError(f"column {shown(name)} holds {kind} values beyond 64-bit integers or microseconds") from error
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -206,12 +206,13 @@ def look_of(column: pl.Series) -> str | None:
         >>> look_of(pl.Series(["3.1.2024", "24.12.2024 18:00"])), look_of(pl.Series([20240103, 20241224]))
         ('dates (such as DD.MM.YYYY)', 'dates (YYYYMMDD)')
     """
-    if column.dtype != pl.String and not column.dtype.is_numeric():
+    numeric = column.dtype.is_numeric()
+    if not numeric and column.dtype != pl.String:
         return None
-    if column.dtype.is_numeric():
-        column = column.cast(pl.Int64, strict=False) if (column == column.floor()).all() else column
+    if numeric and (column == column.floor()).all():
+        column = column.cast(pl.Int64, strict=False)
     texts = column.cast(pl.String)
-    if look := _look_of(texts, least=len(texts) if column.dtype.is_numeric() else len(texts) // 2 + 1):
+    if look := _look_of(texts, least=len(texts) if numeric else len(texts) // 2 + 1):
         return look
     numbers = texts.str.strip_chars().cast(pl.Float64, strict=False)
     unit = None if numbers.null_count() else epoch_unit(numbers.min(), numbers.max())  # type: ignore[arg-type]
@@ -224,15 +225,6 @@ def _look_of(texts: pl.Series, least: int) -> str | None:
     looks = (look for form, look in LIKE_DATES.items()
              if texts.str.contains(rf"^({form})([ t].{{0,16}})?$").sum() >= least)  # fmt: skip
     return next(looks, None)
-
-
-def known_zone(zone: str | None) -> str | None:
-    """Return the name of a time zone, UTC for one that polars does not know, such as an offset."""
-    try:
-        pl.Series([0]).cast(pl.Datetime("us", zone))
-    except pl.exceptions.PolarsError:
-        return "UTC"
-    return zone
 
 
 def _within(name: str, values: Array, limit: float) -> Array:
@@ -441,7 +433,7 @@ def intervals(values: Array, heads: Array, clock: bool) -> Array:
     return gap
 
 
-def to_arrow(schema: Schema, values: Array, missing: Array) -> pa.Array:
+def to_arrow(schema: Schema, values: Array, missing: Array | None = None) -> pa.Array:
     """Return times in the type for files: timestamp in microseconds, date, int64 or float64, null where missing."""
     if schema.time_kind == "date":
         return pa.array((values // DAY).astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
@@ -472,8 +464,8 @@ def _number(schema: Schema, value: Instant, limit: float) -> int | float:
     return float(value) if schema.time_kind == "float" else math.ceil(value)  # integers below 3.5 are those below 4
 
 
-def _integers(column: pa.ChunkedArray) -> Array:
-    return filled(column.cast(pa.int64()), 0)
+def _integers(name: str, column: pa.ChunkedArray, limit: int = LATEST) -> Array:
+    return _within(name, filled(column.cast(pa.int64()), 0), limit)
 
 
 def _read_text(name: str, column: pa.ChunkedArray, time_format: str | None, of: str) -> pa.ChunkedArray:

@@ -6,13 +6,15 @@ Rows of one key that differ in nothing but an unreadable date would be merged, a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_
 
 import polars as pl
 import pyarrow as pa
 
 from eventvec.errors import DataError, shown
 from eventvec.schema import Schema
-from eventvec.tables.coding import kind_of
+from eventvec.tables.coding import kind_of, missing_values
 from eventvec.tables.kinds import CODES, words_of
 from eventvec.tables.times import EPOCHS, date_like, look_of
 
@@ -28,11 +30,6 @@ REASONS = 5
 def named_like_time(name: str) -> bool:
     """Return whether a column is called like a time."""
     return any(part in name.lower() for part in LIKE_TIME)
-
-
-def _named_like_code(name: str) -> bool:
-    """Return whether a column is called like an identifier, and not like a time."""
-    return bool(CODES & words_of(name)) and not named_like_time(name)
 
 
 def maybe_times(types: Mapping[str, pa.DataType], others: Sequence[str], schema: Schema) -> list[str]:
@@ -57,16 +54,18 @@ def reasons(table: pl.DataFrame, schema: Schema, iso: str) -> list[str]:
     of_numbers = f"while the times of events are numbers, of which only a column {shown(schema.time)} is taken"
     every = list[str]()
     for column in (each.drop_nulls() for each in table.fill_nan(None)):
-        if not len(column) or not (named_like_time(column.name) or schema.clock):
+        like_time = named_like_time(column.name)
+        if not len(column) or not (like_time or schema.clock):
             continue
+        like_code = not like_time and CODES & words_of(column.name)
         if not schema.clock:
             every.append(f"{shown(column.name)} holds {column.dtype}, {of_numbers}")
-        elif (look := look_of(column)) is not None and not (look in SINCE_1970 and _named_like_code(column.name)):
+        elif (look := look_of(column)) is not None and not (look in SINCE_1970 and like_code):
             raise DataError(
                 f"{_reason(column, iso, look)}; convert it to dates and name it, label_time= (--label-time), or "
                 "say that it is not the time of the labels: label_time='none' (--no-label-time)"
             )
-        elif named_like_time(column.name) or column.dtype == pl.String:
+        elif like_time or column.dtype == pl.String:
             every.append(_reason(column, iso, None))
     more = len(every) - REASONS
     return [*every[:REASONS], f"and {more:,} further columns"] if more > 0 else every
@@ -93,10 +92,8 @@ def refuse_several_rows(rows: pl.DataFrame, key: str, names: Sequence[str], why:
         names: The labels; a row without any does not count.
         why: Why no column is the time.
     """
-    missing = [
-        pl.col(name).is_null() | (pl.col(name).is_nan() if rows[name].dtype.is_float() else False) for name in names
-    ]
-    distinct = rows.filter(pl.col(key).is_not_null(), ~pl.all_horizontal(missing)).unique()
+    missing = reduce(and_, (missing_values(rows[name]) for name in names))
+    distinct = rows.filter(pl.col(key).is_not_null(), ~missing).unique()
     several = distinct.group_by(key).len().filter(pl.col("len") > 1).height
     if several:
         tried = f" ({'; '.join(why)})" if why else ""
