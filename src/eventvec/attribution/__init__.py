@@ -11,15 +11,8 @@
     changes          the answer: its rows, what matters most, and the chart
 """
 
-from typing import TYPE_CHECKING
+from eventvec.first_use import at_first_use
 
-from eventvec.first_use import import_at_first_use
-
-if TYPE_CHECKING:
+with at_first_use(__name__):
     from eventvec.attribution.influence_options import InfluenceOptions as InfluenceOptions
     from eventvec.attribution.influences import influence as influence
-
-import_at_first_use(
-    __name__,
-    {"eventvec.attribution.influence_options": "InfluenceOptions", "eventvec.attribution.influences": "influence"},
-)

@@ -10,11 +10,7 @@
     tuned   the decision in words
 """
 
-from typing import TYPE_CHECKING
+from eventvec.first_use import at_first_use
 
-from eventvec.first_use import import_at_first_use
-
-if TYPE_CHECKING:
+with at_first_use(__name__):
     from eventvec.tuning.study import tune as tune
-
-import_at_first_use(__name__, {"eventvec.tuning.study": "tune"})
