@@ -59,9 +59,33 @@ def untrained(results: Results) -> list[Row]:
     return _readers(results["untrained"], "other wordings")
 
 
+def describe(results: Results) -> list[Row]:
+    """Return what the descriptions of each set are like, and how well readers of them search."""
+    sets = {name: [row for row in results["describe"] if row["data"] == data] for data, name in SHORT.items()}
+    first = {name: rows[0] for name, rows in sets.items()}
+    lines: dict[str, dict[str, str]] = {
+        "sequences, of them in the test part": {n: f"{r['sequences']:,}, {r['corpus']}" for n, r in first.items()},
+        "sentences per description, mean": {n: text(r["sentences"], 2) for n, r in first.items()},
+        "different descriptions": {n: text(r["distinct"]) for n, r in first.items()},
+        "descriptions that are true of their history": {n: f"{100 * r['true']:g} %" for n, r in first.items()},
+        "share of other histories that a description fits, median (mean)": {
+            n: f"{text(100 * r['fits_median'], 1)} % ({text(100 * r['fits_mean'], 1)} %)" for n, r in first.items()
+        },
+    }
+    for place, reader in enumerate(row["model"] for row in next(iter(sets.values()))):
+        of_reader = {name: rows[place] for name, rows in sets.items()}
+        lines[f"{reader}, MRR (Recall@5)"] = {
+            n: f"{text(r['MRR'])} ({text(r['recall@5'])})" for n, r in of_reader.items()
+        }
+    lines["chance, MRR (Recall@5)"] = {
+        n: f"{text(r['chance MRR'])} ({text(r['chance recall'])})" for n, r in first.items()
+    }
+    return [{"test part": title, **of_sets} for title, of_sets in lines.items()]
+
+
 def ablations(results: Results) -> list[Row]:
     """Return the rows of Tables 8 to 11 below one another."""
     return [row for number in range(8, 12) for row in results[f"table{number}"]]
 
 
-TABLES = {"others": others, "untrained": untrained, "tables8-11": ablations}
+TABLES = {"describe": describe, "others": others, "untrained": untrained, "tables8-11": ablations}

@@ -186,6 +186,18 @@ def test_a_damaged_checkpoint_is_refused_and_stays(
     assert path.read_bytes() == damaged
 
 
+def test_a_checkpoint_with_a_flipped_bit_is_refused(data: ev.Dataset, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"epochs": 2, "batch_size": 12, "checkpoint_every": 1}
+    with pytest.raises(Interrupted):
+        ev.fit(data, method=coles(data), out=tmp_path / "run", progress=interrupt_after(3), **settings)
+    path = tmp_path / "run" / "checkpoint.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-100] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match="its tensors are not those that were written"):
+        ev.fit(data, method=coles(data), out=tmp_path / "run", resume=True, **settings)
+
+
 def test_a_checkpoint_of_a_gpu_is_refused_elsewhere(data: ev.Dataset, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"epochs": 2, "batch_size": 12, "checkpoint_every": 1}
     with pytest.raises(Interrupted):
