@@ -354,7 +354,7 @@ def _checksum(tensors: Mapping[str, Tensor], texts: Mapping[str, str]) -> str:
     value = zlib.crc32(repr(sorted(texts.items())).encode())
     for name, tensor in sorted(tensors.items()):
         value = zlib.crc32(repr((name, tensor.dtype, tensor.shape)).encode(), value)
-        value = zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy(), value)
+        value = zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy().data, value)
     return f"{value:08x}"
 
 
