@@ -11,7 +11,7 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
-IMPORTING, NOTING = threading.RLock(), threading.Lock()
+IMPORTING, NOTING = threading.RLock(), threading.RLock()
 """What holds one thread alone: while it imports a module, and while it notes what a package shows."""
 LONGEST = 60
 """The seconds after which a thread no longer waits for one that imports."""

@@ -179,7 +179,7 @@ def test_a_damaged_checkpoint_is_refused_and_stays(
     tensors, texts = read_tensors(path)
     counts = json.loads(texts["counts"])
     damage(tensors, counts)
-    write_tensors(path, tensors, {"counts": json.dumps(counts)})
+    write_tensors(path, tensors, {"counts": json.dumps({**counts, "checksum": state._checksum(tensors)})})
     damaged = path.read_bytes()
     with pytest.raises(CheckpointError, match=f"checkpoint.safetensors is damaged: .*{message}"):
         ev.fit(data, method=coles(data), out=tmp_path / "run", resume=True, **settings)
@@ -194,7 +194,8 @@ def test_a_checkpoint_with_a_flipped_bit_is_refused(data: ev.Dataset, tmp_path: 
     content = bytearray(path.read_bytes())
     content[-100] ^= 1
     path.write_bytes(content)
-    with pytest.raises(CheckpointError, match="its tensors are not those that were written"):
+    refused = "its tensors are not those that were written; begin the run again in a new folder"
+    with pytest.raises(CheckpointError, match=refused):
         ev.fit(data, method=coles(data), out=tmp_path / "run", resume=True, **settings)
 
 
@@ -204,6 +205,6 @@ def test_a_checkpoint_of_a_gpu_is_refused_elsewhere(data: ev.Dataset, tmp_path: 
         ev.fit(data, method=coles(data), out=tmp_path / "run", progress=interrupt_after(3), **settings)
     path = tmp_path / "run" / "checkpoint.safetensors"
     tensors, texts = read_tensors(path)
-    write_tensors(path, {**tensors, "cuda_rng": tensors["rng"][:16]}, texts)
+    write_tensors(path, {**tensors, "cuda_rng": tensors["rng"][:16]}, texts)  # refused before all else
     with pytest.raises(CheckpointError, match=r"was written on a GPU, .* cpu cannot continue; resume with device cuda"):
         ev.fit(data, method=coles(data), out=tmp_path / "run", resume=True, **settings)

@@ -90,7 +90,15 @@ def _layer(layer: nn.TransformerEncoderLayer, queries: Value, values: Value, bia
 def _attended(
     queries: Value, values: Value, parts: Sequence[tuple[Tensor, Tensor | None]], bias: Value, heads: int
 ) -> Value:
-    """Return `(rows, queries, dim)` the attention of `queries` to `values (rows, steps, dim)`, without a projection."""
+    """Return `(rows, queries, dim)` the attention of some places to all, before any projection of the result.
+
+    Args:
+        queries: `(rows, queries, dim)`.
+        values: `(rows, steps, dim)`.
+        parts: The weights and biases of the layers that compute queries, keys and values.
+        bias: `(rows, steps)` what is added to the scores of each step.
+        heads: The number of heads.
+    """
     dim = len(parts[0][0])
     size = dim // heads
     query, key, value = (

@@ -456,7 +456,7 @@ def finish(model: Model) -> Model:
             tensors |= {f"head.{place}.{name}": tensor for name, tensor in of_head.items()}
             for network in networks:
                 _written(network, path / f"{NETWORK}-{place}")
-        write_tensors(path / TENSORS, tensors, {})
+        write_tensors(path / TENSORS, tensors, {"format": "eventvec"})  # a file without tensors has a header too
         content = {
             **done.info,
             "blocks": described,

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import platform
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 FORMAT = 2
 """The version of the folder; newer ones are refused, and so are those of model folders before the first release."""
 INFO, TENSORS = "model.json", "model.safetensors"
-CHECKSUM = "checksum"
-"""The text in a file of tensors by which a change of it is noticed."""
 READ = ("config.toml", "schema.json", TENSORS)
 """The files that `load` reads, besides `INFO`, which has their digests."""
 
@@ -332,30 +329,16 @@ def read_schema(path: Path) -> Schema:
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the named tensors and the texts of a safetensors file, and refuse one in which a bit has changed."""
+    """Return the named tensors and the texts of a safetensors file."""
     from safetensors import SafetensorError, safe_open
 
     try:
         if path.exists() and not path.is_file():
             raise CheckpointError(f"{path} is damaged: it is a folder, a pipe or a device")
         with safe_open(path, framework="pt") as file:
-            tensors, texts = {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path} is damaged or absent: {error}") from error
-    if (known := texts.pop(CHECKSUM, None)) is not None and known != _checksum(tensors, texts):
-        raise CheckpointError(f"{path} is damaged: its tensors are not those that were written")
-    return tensors, texts
-
-
-def _checksum(tensors: Mapping[str, Tensor], texts: Mapping[str, str]) -> str:
-    """Return the CRC-32 of named tensors on the CPU and of texts."""
-    import torch
-
-    value = zlib.crc32(repr(sorted(texts.items())).encode())
-    for name, tensor in sorted(tensors.items()):
-        value = zlib.crc32(repr((name, tensor.dtype, tensor.shape)).encode(), value)
-        value = zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy().data, value)
-    return f"{value:08x}"
 
 
 def _contents(path: Path, absent: str = "") -> bytes:
@@ -465,7 +448,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     with whole(path) as draft:
         try:
-            save_file(copies, draft, metadata={**metadata, CHECKSUM: _checksum(copies, metadata)})
+            save_file(copies, draft, metadata=dict(metadata))
         except SafetensorError as error:  # a full disk, among others
             raise OSError(str(error)) from error
 

@@ -28,7 +28,7 @@ class Checkpoints:
     """A thread that writes the log beside a store into it, for which no push then has to wait."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._count, self._due, self._ends = path, 0, threading.Event(), False
+        self._path, self._count, self._looked, self._due, self._ends = path, 0, 0, threading.Event(), False
         self._thread = threading.Thread(target=self._run, name="eventvec checkpoints", daemon=True)
         self._thread.start()
 
@@ -37,7 +37,10 @@ class Checkpoints:
         self._count += 1
         if self._count % CHECKPOINT == 0:
             self._due.set()
-        return self._count % LOOK == 0 and log_size(self._path) > LARGEST_LOG
+        if self._count < self._looked + LOOK:
+            return False
+        self._looked = self._count
+        return log_size(self._path) > LARGEST_LOG
 
     def close(self) -> None:
         """End the thread."""

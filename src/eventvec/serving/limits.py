@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
+from eventvec.errors import ConfigError
 from eventvec.serving.measures import route_of
 from eventvec.serving.serve_options import ServeOptions
 
@@ -83,16 +83,6 @@ class Refused(Exception):
         self.response = JSONResponse({"detail": detail}, code, headers)
 
 
-def refusal(error: EventvecError, path: str) -> Refused:
-    """Return the answer to a request that had an error."""
-    if isinstance(error, CheckpointError):
-        log.error("the store cannot be used: %s", error)
-        return Refused(503, "the store cannot be used; the log of the server says why", **AGAIN)
-    if isinstance(error, DataError) and path != "/events":
-        return Refused(404, str(error))  # the store does not have the entity
-    return Refused(501 if path == "/predict" else 422, str(error))
-
-
 class Limits:
     """An ASGI application that refuses requests beyond limits, and hands the others to another application.
 
@@ -135,8 +125,7 @@ class Limits:
             held = len(body)
             self._held += held
             await self._app(scope, _replayed(body, receive), sending)
-        except (Refused, EventvecError) as error:
-            refused = error if isinstance(error, Refused) else refusal(error, scope["path"])
+        except Refused as refused:
             await refused.response(scope, receive, sending)
         except Exception as error:
             log.error("a request to %s failed: %s", route_of(scope["path"]), place_of(error))

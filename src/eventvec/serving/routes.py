@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
-from eventvec.errors import need
+from eventvec.errors import CheckpointError, DataError, EventvecError, need
 from eventvec.models import versions
 from eventvec.serving.bodies import (
     EventsBody,
@@ -24,7 +24,7 @@ from eventvec.serving.bodies import (
     misfit_of,
     unread_notes,
 )
-from eventvec.serving.limits import AGAIN, Limits, Refused
+from eventvec.serving.limits import AGAIN, Limits, Refused, log
 from eventvec.serving.measures import Measures
 from eventvec.serving.micro_batches import MicroBatches, Result
 from eventvec.serving.pushes import Push, Pushed
@@ -85,6 +85,10 @@ def application(session: StateSession, options: ServeOptions, token: str | None 
     async def misfit(request: Any, error: RequestValidationError) -> Response:
         return JSONResponse({"detail": misfit_of(error.errors())}, 422)
 
+    @app.exception_handler(EventvecError)
+    async def refuse(request: Any, error: EventvecError) -> Any:
+        return refusal(error, request.url.path).response
+
     @app.post("/events", response_model=PushedAnswer, responses=described(400, 401, 408, 413, 415, 422, 429, 503))
     async def events(body: EventsBody) -> Any:
         """Apply events, and return the vectors of their entities; the states are in the store then."""
@@ -127,6 +131,16 @@ def application(session: StateSession, options: ServeOptions, token: str | None 
         return Response(measures.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     return app
+
+
+def refusal(error: EventvecError, path: str) -> Refused:
+    """Return the answer to a request that had an error."""
+    if isinstance(error, CheckpointError):
+        log.error("the store cannot be used: %s", error)
+        return Refused(503, "the store cannot be used; the log of the server says why", **AGAIN)
+    if isinstance(error, DataError) and path != "/events":
+        return Refused(404, str(error))  # the store does not have the entity
+    return Refused(501 if path == "/predict" else 422, str(error))
 
 
 async def within(result: asyncio.Future[Result], seconds: float) -> Pushed:

@@ -160,7 +160,9 @@ class StateSession:
         if self.read_only:
             raise ConfigError("the session was opened with read_only=True, and applies no events")
         read = self._pushes.read(pushes)
-        results: dict[int, Pushed | EventvecError] = {i: e for i, e in enumerate(read) if not isinstance(e, ReadPush)}
+        results: dict[int, Pushed | EventvecError] = {
+            place: each for place, each in enumerate(read) if not isinstance(each, ReadPush)
+        }
         waiting = [(place, each) for place, each in enumerate(read) if isinstance(each, ReadPush)]
         with self._using(self._writing), self._exact(), self._writer.writing():
             for group in in_groups(waiting):

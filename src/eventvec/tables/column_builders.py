@@ -115,7 +115,7 @@ class CodesBuilder:
         self.append(coded, coding.holds_text(column.type))
 
     def append(self, column: Coded, text: bool) -> None:
-        """Take values, as positions among those seen, -1 where missing."""
+        """Take values whose distinct ones are known, as `add` does with a part of a table."""
         self._text = text
         if not len(self._values):
             self._values, self._counts = column.values, column.counts()
@@ -123,8 +123,8 @@ class CodesBuilder:
             return
         found = pc.index_in(column.values, value_set=self._values)
         new = column.values.filter(found.is_null())
-        known, is_new = (each.to_numpy(zero_copy_only=False) for each in (found.fill_null(0), found.is_null()))
-        positions = np.where(is_new, len(self._values) + is_new.cumsum() - 1, known)
+        seen, is_new = (each.to_numpy(zero_copy_only=False) for each in (found.fill_null(0), found.is_null()))
+        positions = np.where(is_new, len(self._values) + is_new.cumsum() - 1, seen)
         self._values = pa.chunked_array([self._values, new]).combine_chunks()
         self._counts = np.append(self._counts, np.zeros(len(new), np.int64))
         self._counts[positions] += column.counts()

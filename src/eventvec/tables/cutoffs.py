@@ -103,9 +103,9 @@ def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) ->
     that are not among the distinct `keys` are ignored.
     """
     loaded = cutoff_table(table, schema, column)
-    key = loaded.column_names[0]
+    key, moments = loaded.column_names[0], _moments(loaded, column, schema)
     positions = align(keys, pl.DataFrame({key: key_series(loaded.column(key), key)}), key)
-    known = pl.DataFrame({"entity": positions, "time": _moments(loaded, column, schema)}).filter(pl.col("entity") >= 0)
+    known = pl.DataFrame({"entity": positions, "time": moments}).filter(pl.col("entity") >= 0)
     cuts = known.unique().sort("entity", "time")
     return cuts["entity"].to_numpy(writable=True), cuts["time"].to_numpy(writable=True)
 

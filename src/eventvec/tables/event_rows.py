@@ -145,12 +145,14 @@ def _keys(values: list[Any]) -> list[str]:
 
 
 def _integers(values: list[Any]) -> Array:
+    """Return whole numbers as int64."""
     if set(map(type, values)) != {int} or not -LATEST <= min(values) <= max(values) <= LATEST:
         raise NotPlainError
     return np.array(values, np.int64)
 
 
 def _floats(values: list[Any]) -> Array:
+    """Return numbers as float64."""
     if not set(map(type, values)) <= {int, float}:
         raise NotPlainError
     times = np.array(values, np.float64)

@@ -212,7 +212,9 @@ def _texts_of(keys: pl.Series) -> pl.Series:
     """Return the text of keys; UUIDs as 8-4-4-4-12 lower-case hexadecimal digits."""
     if keys.dtype != pl.Binary:
         return keys.cast(pl.String)
-    return keys.bin.encode("hex").str.replace(r"^(.{8})(.{4})(.{4})(.{4})", "$1-$2-$3-$4-")
+    digits = keys.bin.encode("hex")
+    parts = [digits.str.slice(start, length) for start, length in ((0, 8), (8, 4), (12, 4), (16, 4), (20, 12))]
+    return pl.select(pl.concat_str([pl.lit(part) for part in parts], separator="-")).to_series()
 
 
 def _storage(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:

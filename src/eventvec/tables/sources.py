@@ -226,13 +226,15 @@ def _parquet(files: Sequence[Path]) -> Source:
 
     @contextmanager
     def opened(file: Path, names: Sequence[str], **options: Any) -> Iterator[pq.ParquetFile]:
-        same_types(names, files[0], first, file, schemas[file])
         with refusing_damage(file):
             refuse_changed(file, stamps[file])
             with pq.ParquetFile(file, metadata=metadata[file], read_dictionary=text, **options) as reader:
                 yield reader
 
     def load(names: Sequence[str]) -> pa.Table:
+        for file, schema in schemas.items():
+            same_types(names, files[0], first, file, schema)
+
         def read(file: Path) -> pa.Table:
             with opened(file, names) as reader:
                 table = reader.read(columns=list(names), use_threads=len(files) < THREADS)
@@ -242,7 +244,8 @@ def _parquet(files: Sequence[Path]) -> Source:
             return pa.concat_tables(pool.map(read, files))
 
     def scan(names: Sequence[str], rows: int) -> Iterator[pa.Table]:
-        for file in files:
+        for file, schema in schemas.items():
+            same_types(names, files[0], first, file, schema)
             with opened(file, names, **STREAMED) as reader:
                 for batch in reader.iter_batches(rows, columns=list(names)):
                     yield plain(pa.Table.from_batches([batch]).select(list(names)), str(file))

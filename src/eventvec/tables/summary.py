@@ -53,8 +53,8 @@ def facts(data: Dataset) -> dict[str, Any]:
     x = data.sequences
     described: dict[str, Any] = {}
     if (ends := period(x)) is not None:
-        is_date = data.schema.clock
-        described["period"] = np.array(ends, "M8[us]").astype("M8[D]").astype(str).tolist() if is_date else [*ends]
+        is_calendar = data.schema.clock
+        described["period"] = np.array(ends, "M8[us]").astype("M8[D]").astype(str).tolist() if is_calendar else [*ends]
         described["spans"] = _spans(x, data.schema)
     if x.total:
         lengths = x.lengths[x.lengths > 0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -169,8 +170,8 @@ class Training:
         tensors |= {"rng": self.rng.get_state(), "torch_rng": torch.get_rng_state()}
         if (device := self.rng.device).type == "cuda":
             tensors["cuda_rng"] = torch.cuda.get_rng_state(device)
-        counts = json.dumps({name: vars(self)[name] for name in _Counts.model_fields})
-        write_tensors(path, tensors, {"counts": counts})
+        counts = {name: vars(self)[name] for name in _Counts.model_fields}
+        write_tensors(path, tensors, {"counts": json.dumps({**counts, "checksum": _checksum(tensors)})})
 
     def restore(self, path: Path) -> None:
         """Restore the state from a file that `save` wrote."""
@@ -182,7 +183,10 @@ class Training:
                 f"with device {name}, or begin the run again in a new folder"
             )
         with refusing_damage(path, "; begin the run again in a new folder"):
-            for name, value in _Counts.model_validate_json(texts["counts"]).model_dump().items():
+            counts = json.loads(texts["counts"])
+            if counts.pop("checksum", None) != _checksum(tensors):
+                raise ValueError("its tensors are not those that were written")
+            for name, value in _Counts.model_validate(counts).model_dump().items():
                 setattr(self, name, value)
             self.best_weights = _under("best.", tensors)
             if self.best_weights:
@@ -234,6 +238,15 @@ class Training:
             self.stopped = "time"
         elif patience is not None and self.waited >= patience:
             self.stopped = "early stopping"
+
+
+def _checksum(tensors: Mapping[str, Tensor]) -> int:
+    """Return the CRC-32 of named tensors, by which a changed bit is noticed."""
+    value = 0
+    for name, tensor in sorted(tensors.items()):
+        value = zlib.crc32(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode(), value)
+        value = zlib.crc32(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().data, value)
+    return value
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -214,9 +214,9 @@ class Store:
         places = np.array(versions, np.int64) - batch.first
         return places, np.array(events, np.int64), list(times), list(states)
 
-    def next_version(self, number: int = 2**62) -> int:
+    def next_version(self, number: int | None = None) -> int:
         """Return the first version of a batch, by default of the next one; no version is used twice."""
-        query = "SELECT first, rows FROM batches WHERE number < ? ORDER BY number DESC LIMIT 1"
+        query = "SELECT first, rows FROM batches WHERE ?1 IS NULL OR number < ?1 ORDER BY number DESC LIMIT 1"
         row = self.db.execute(query, (number,)).fetchone()
         return sum(self._typed([row], int, int)[0]) if row else 0
 
