@@ -35,10 +35,10 @@ def module_body(module: str) -> tuple[ast.stmt, ...]:
 
 
 def statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements of a body, also those in a block, such as imports at the first use."""
+    """Yield the statements of a body, also those under an `if`, such as imports for type checkers."""
     for statement in body:
         yield statement
-        if isinstance(statement, ast.If | ast.With):
+        if isinstance(statement, ast.If):
             yield from statements(statement.body)
 
 

@@ -1,8 +1,8 @@
-"""Names that packages import at their first use: what is imported when."""
+"""Names that packages import at their first use: what is imported when, and that type checkers are told the same."""
 
 from __future__ import annotations
 
-import builtins
+import ast
 import importlib
 import pickle
 import sys
@@ -12,9 +12,9 @@ from types import ModuleType
 
 import pytest
 
-from eventvec.first_use import at_first_use
+import eventvec as ev
 
-LATER = "from eventvec.first_use import at_first_use\n\nwith at_first_use(__name__):\n    from {}\n"
+PACKAGE = Path(ev.__file__).parent
 
 
 @pytest.fixture
@@ -22,7 +22,8 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Return a package with two names in a module, and two modules besides, one of which cannot be imported."""
     folder = tmp_path / "shop"
     folder.mkdir()
-    (folder / "__init__.py").write_text(LATER.format("shop.shelf import tea, Price\n    from shop import till"))
+    call = 'import_at_first_use(__name__, {"shop.shelf": "tea Price"}, modules=("till",))'
+    (folder / "__init__.py").write_text(f"from eventvec.first_use import import_at_first_use\n{call}\n")
     (folder / "shelf.py").write_text("tea = 3\nclass Price: ...\n")
     (folder / "till.py").write_text("coins = 7\n")
     (folder / "broken.py").write_text("import nothing_of_this_name\n")
@@ -70,16 +71,33 @@ def test_an_error_of_a_module_is_not_hidden(shop: ModuleType) -> None:
         _ = shop.broken
 
 
-def test_names_are_absent_before_their_use_and_other_modules_import_as_ever(
-    shop: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert not {"tea", "Price", "till"} & vars(shop).keys()
-    before = builtins.__import__
-    monkeypatch.setitem(sys.modules, "package", ModuleType("package"))
-    with at_first_use("package"):
-        from shop.till import coins
-    assert coins == 7  # this module imports, and not the package
-    assert builtins.__import__ is before
+def told(path: Path) -> tuple[dict[str, set[str]], dict[str, set[str]]] | None:
+    """Return the names by module that type checkers see in a package, and those that it imports at their first use."""
+    seen: dict[str, set[str]] = {}
+    used: dict[str, set[str]] = {}
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            for each in node.body:
+                assert isinstance(each, ast.ImportFrom)
+                assert all(alias.name == alias.asname for alias in each.names)  # or else it is not exported
+                seen.setdefault(str(each.module), set()).update(alias.name for alias in each.names)
+        if isinstance(node, ast.Expr) and "import_at_first_use" in ast.dump(node):
+            assert isinstance(node.value, ast.Call)
+            used = {module: set(names.split()) for module, names in ast.literal_eval(node.value.args[1]).items()}
+            modules = {name for each in node.value.keywords for name in ast.literal_eval(each.value)}
+            used |= {"eventvec": modules} if modules else {}
+    return (seen, used) if used else None
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("__init__.py")), ids=lambda path: path.parent.name)
+def test_type_checkers_are_told_what_a_package_imports_at_first_use(path: Path) -> None:
+    names = told(path)
+    assert names is None or names[0] == names[1]
+
+
+def test_the_packages_with_such_names_are_found() -> None:
+    late = [path.parent.name for path in PACKAGE.rglob("__init__.py") if told(path)]
+    assert {"eventvec", "tables", "training", "models"} <= set(late)
 
 
 def test_threads_that_use_parts_of_one_package_first_wait_for_each_other(
@@ -88,8 +106,8 @@ def test_threads_that_use_parts_of_one_package_first_wait_for_each_other(
     """Without that, one thread holds a part and waits for its package, which another one holds to import the part."""
     folder = tmp_path / "mall"
     (folder / "floor").mkdir(parents=True)
-    names = "mall.floor.left import one\n    from mall.floor.right import two"
-    (folder / "__init__.py").write_text(LATER.format(names))
+    call = 'import_at_first_use(__name__, {"mall.floor.left": "one", "mall.floor.right": "two"})'
+    (folder / "__init__.py").write_text(f"from eventvec.first_use import import_at_first_use\n{call}\n")
     slowly = "import time\ntime.sleep(0.3)\n"
     (folder / "floor" / "__init__.py").write_text(f"{slowly}from mall.floor import right, left\n")
     (folder / "floor" / "left.py").write_text(f"{slowly}one = 1\n")

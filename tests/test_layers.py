@@ -129,8 +129,6 @@ def at_import(nodes: list[ast.stmt]) -> Iterator[str]:
             yield (node.module or "").split(".")[0]
         elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             yield from at_import(node.orelse)
-        elif isinstance(node, ast.With) and "at_first_use" in ast.dump(node.items[0]):
-            continue
         elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for block in ("body", "orelse", "finalbody"):
                 yield from at_import(getattr(node, block, []))

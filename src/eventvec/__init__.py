@@ -13,9 +13,11 @@ from eventvec import interrupts
 
 interrupts.end_quietly()
 
+import typing
+
 from eventvec import first_use
 
-with first_use.at_first_use(__name__):
+if typing.TYPE_CHECKING:
     from eventvec import datasets as datasets
     from eventvec import encoders as encoders
     from eventvec import losses as losses
@@ -92,3 +94,47 @@ with first_use.at_first_use(__name__):
     from eventvec.updating.batches import update as update
     from eventvec.updating.store_file import forget as forget
     from eventvec.views import as_of as as_of
+
+first_use.import_at_first_use(
+    __name__,
+    {
+        "eventvec.answers": "Answer",
+        "eventvec.attribution": "influence",
+        "eventvec.auditing": "audit",
+        "eventvec.comparing": "compare",
+        "eventvec.config": "build_method",
+        "eventvec.dataset": "Dataset Origin",
+        "eventvec.describing": "describe",
+        "eventvec.embedding": "embed encode",
+        "eventvec.engines.shards": "Shards embed_shards update_shards",
+        "eventvec.engines.state_folder": "forget_in_shards",
+        "eventvec.errors": "CheckpointError ConfigError DataError EventvecError EventvecWarning",
+        "eventvec.evaluation": "evaluate score_features",
+        "eventvec.exporting": "to_onnx",
+        "eventvec.labels": "future_labels",
+        "eventvec.parts": "register",
+        "eventvec.predicting.event_estimators": "EventClassifier EventRegressor",
+        "eventvec.predicting.event_surprise": "surprise",
+        "eventvec.predicting.prediction": "predict",
+        "eventvec.predicting.vectorizer": "EventVectorizer",
+        "eventvec.reporting": "report",
+        "eventvec.models": "Model card features load",
+        "eventvec.schema": "Schema",
+        "eventvec.searching": "Index SentenceIndex read_index search",
+        "eventvec.sequences": "Sequences join searchsorted stack",
+        "eventvec.serving.pushes": "Push Pushed",
+        "eventvec.serving.server": "serve",
+        "eventvec.serving.session": "StateSession open_state",
+        "eventvec.shift": "drift",
+        "eventvec.statistics": "Estimate",
+        "eventvec.tables": "Embeddings Fitting attach read read_embeddings read_series until write",
+        "eventvec.tables.series_statistics": "series_features",
+        "eventvec.training": "FitOptions HeadOptions fine_tune fit fit_head",
+        "eventvec.training.records": "to_mlflow to_tensorboard",
+        "eventvec.tuning": "tune",
+        "eventvec.updating.batches": "Updated update",
+        "eventvec.updating.store_file": "forget",
+        "eventvec.views": "as_of",
+    },
+    modules=("datasets", "encoders", "losses", "methods", "views"),
+)

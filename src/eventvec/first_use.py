@@ -2,71 +2,54 @@
 
 from __future__ import annotations
 
-import builtins
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from types import SimpleNamespace
 from typing import Any
 
-IMPORTING, NOTING = threading.RLock(), threading.RLock()
-"""What holds one thread alone: while it imports a module, and while it notes what a package shows."""
+IMPORTING = threading.RLock()
 LONGEST = 60
 """The seconds after which a thread no longer waits for one that imports."""
 
 
-@contextmanager
-def at_first_use(package: str) -> Iterator[None]:
-    """Let a package have the names that the block imports, each of which is imported at its first use.
+def import_at_first_use(package: str, places: Mapping[str, str], modules: Sequence[str] = ()) -> None:
+    """Let a package have names that are imported from its modules at their first use, and its modules themselves.
 
-    The block has lines such as ``from shop.shelf import tea as tea``, which type checkers read as they are; none of
-    them imports anything when it is executed. A line that imports from the package itself names a module inside it that
-    is public too: if only one of these has a name that the package is asked for, the error says so. `dir` of the
-    package lists these names and no other. Modules of the package are found by their names whether they are listed or
-    not.
+    `dir` of the package lists these names and no other. Type checkers read the imports that stand under `TYPE_CHECKING`
+    beside the call; a test compares the two.
 
     Args:
-        package: The name of the package, which has the block in its `__init__.py`.
+        package: The name of the package, which calls this function while it is imported.
+        places: The names that each module has, separated by spaces, by the module.
+        modules: The modules inside the package that are public too. If only one of them has a name that the package
+            is asked for, the error says so.
 
     Example:
         >>> import eventvec
         >>> "fit" in eventvec.__all__, eventvec.fit.__module__
         (True, 'eventvec.training.fitting')
     """
-    namespace, module_of = vars(sys.modules[package]), dict[str, str]()
+    namespace = vars(sys.modules[package])
+    module_of = {name: module for module, names in places.items() for name in names.split()}
+    shown = sorted([*module_of, *modules])
 
-    def noted(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-        if globals is not namespace:  # of another module, in another thread
-            return imported(name, globals, locals, fromlist, level)
-        module_of.update(dict.fromkeys(fromlist, name))
-        return SimpleNamespace(**dict.fromkeys(fromlist))
-
-    with NOTING:
-        imported, builtins.__import__ = builtins.__import__, noted
-        try:
-            yield
-        finally:
-            builtins.__import__ = imported
-    for name in module_of:
-        del namespace[name]
-    modules = [name for name, module in module_of.items() if module == package]
-    shown = sorted(module_of)
-
-    def first_use(name: str) -> Any:
-        if module_of.get(name, package) != package:
+    def at_first_use(name: str) -> Any:
+        if name in module_of:
             with _alone():
                 value = getattr(import_module(module_of[name]), name)
         elif name.startswith("_") or (value := _module(f"{package}.{name}")) is None:
-            owners = () if name.startswith("_") else [module for module in modules if hasattr(first_use(module), name)]
+            owners = (
+                () if name.startswith("_") else [module for module in modules if hasattr(at_first_use(module), name)]
+            )
             advice = f"; it is {package}.{owners[0]}.{name}" if owners else ""
             raise AttributeError(f"module {package!r} has no attribute {name!r}{advice}")
         namespace[name] = value
         return value
 
     namespace["__all__"] = shown
-    namespace["__getattr__"] = first_use
+    namespace["__getattr__"] = at_first_use
     namespace["__dir__"] = lambda: list(shown)
 
 

@@ -11,8 +11,15 @@
     changes          the answer: its rows, what matters most, and the chart
 """
 
-from eventvec.first_use import at_first_use
+from typing import TYPE_CHECKING
 
-with at_first_use(__name__):
+from eventvec.first_use import import_at_first_use
+
+if TYPE_CHECKING:
     from eventvec.attribution.influence_options import InfluenceOptions as InfluenceOptions
     from eventvec.attribution.influences import influence as influence
+
+import_at_first_use(
+    __name__,
+    {"eventvec.attribution.influence_options": "InfluenceOptions", "eventvec.attribution.influences": "influence"},
+)

@@ -10,7 +10,11 @@
     findings       the answers in words, the verdict, and what a reader must know besides
 """
 
-from eventvec.first_use import at_first_use
+from typing import TYPE_CHECKING
 
-with at_first_use(__name__):
+from eventvec.first_use import import_at_first_use
+
+if TYPE_CHECKING:
     from eventvec.auditing.privacy_audit import audit as audit
+
+import_at_first_use(__name__, {"eventvec.auditing.privacy_audit": "audit"})

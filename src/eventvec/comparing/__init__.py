@@ -9,7 +9,11 @@
     compared      the answer: one winner or those that are level, a row for each arm, and score against cost
 """
 
-from eventvec.first_use import at_first_use
+from typing import TYPE_CHECKING
 
-with at_first_use(__name__):
+from eventvec.first_use import import_at_first_use
+
+if TYPE_CHECKING:
     from eventvec.comparing.side_by_side import compare as compare
+
+import_at_first_use(__name__, {"eventvec.comparing.side_by_side": "compare"})

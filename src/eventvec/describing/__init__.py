@@ -12,7 +12,11 @@
     templates     `TEMPLATES`, all of these functions in order
 """
 
-from eventvec.first_use import at_first_use
+from typing import TYPE_CHECKING
 
-with at_first_use(__name__):
+from eventvec.first_use import import_at_first_use
+
+if TYPE_CHECKING:
     from eventvec.describing.descriptions import describe as describe
+
+import_at_first_use(__name__, {"eventvec.describing.descriptions": "describe"})

@@ -18,11 +18,22 @@
 Nothing is chosen by the scores that are shown: weights of models come from inside the training parts.
 """
 
-from eventvec.first_use import at_first_use
+from typing import TYPE_CHECKING
 
-with at_first_use(__name__):
+from eventvec.first_use import import_at_first_use
+
+if TYPE_CHECKING:
     from eventvec.evaluation.evaluation_options import EvaluationOptions as EvaluationOptions
     from eventvec.evaluation.evaluation_options import LabelOptions as LabelOptions
     from eventvec.evaluation.on_labels import evaluate as evaluate
     from eventvec.evaluation.scoring import Unfinished as Unfinished
     from eventvec.evaluation.scoring import score_features as score_features
+
+import_at_first_use(
+    __name__,
+    {
+        "eventvec.evaluation.evaluation_options": "EvaluationOptions LabelOptions",
+        "eventvec.evaluation.on_labels": "evaluate",
+        "eventvec.evaluation.scoring": "Unfinished score_features",
+    },
+)

@@ -9,7 +9,16 @@
     known_labels  the labels that are known as of some times, from histories that end there
 """
 
-from eventvec.first_use import at_first_use
+from typing import TYPE_CHECKING
 
-with at_first_use(__name__):
+from eventvec.first_use import import_at_first_use
+
+if TYPE_CHECKING:
     from eventvec.labels.horizons import future_labels as future_labels
+
+import_at_first_use(
+    __name__,
+    {
+        "eventvec.labels.horizons": "future_labels",
+    },
+)

@@ -15,9 +15,11 @@
     model_card  the model card as Markdown
 """
 
-from eventvec.first_use import at_first_use
+from typing import TYPE_CHECKING
 
-with at_first_use(__name__):
+from eventvec.first_use import import_at_first_use
+
+if TYPE_CHECKING:
     from eventvec.models.cards import card as card
     from eventvec.models.feature_tables import features as features
     from eventvec.models.learned import LEARNED as LEARNED
@@ -29,3 +31,15 @@ with at_first_use(__name__):
     from eventvec.models.model_files import versions as versions
     from eventvec.models.run_start import schema_of as schema_of
     from eventvec.models.run_start import start as start
+
+import_at_first_use(
+    __name__,
+    {
+        "eventvec.models.cards": "card",
+        "eventvec.models.learned": "LEARNED",
+        "eventvec.models.feature_tables": "features",
+        "eventvec.models.model": "Model Record check_model finish load",
+        "eventvec.models.model_files": "versions",
+        "eventvec.models.run_start": "schema_of start",
+    },
+)

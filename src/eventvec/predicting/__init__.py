@@ -12,8 +12,18 @@
     event_estimator  what these share
 """
 
-from eventvec.first_use import at_first_use
+from typing import TYPE_CHECKING
 
-with at_first_use(__name__):
+from eventvec.first_use import import_at_first_use
+
+if TYPE_CHECKING:
     from eventvec.predicting.event_surprise import surprise as surprise
     from eventvec.predicting.prediction import predict as predict
+
+import_at_first_use(
+    __name__,
+    {
+        "eventvec.predicting.event_surprise": "surprise",
+        "eventvec.predicting.prediction": "predict",
+    },
+)

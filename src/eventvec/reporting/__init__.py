@@ -13,10 +13,16 @@
 The page is one of `answers.page`; only the map and the timelines have scripts. What they draw is in a table as well.
 """
 
-from eventvec.first_use import at_first_use
+from typing import TYPE_CHECKING
 
-with at_first_use(__name__):
+from eventvec.first_use import import_at_first_use
+
+if TYPE_CHECKING:
     from eventvec.reporting.maps import map2d as map2d
     from eventvec.reporting.run_report import JOINED as JOINED
     from eventvec.reporting.run_report import need_packages as need_packages
     from eventvec.reporting.run_report import report as report
+
+import_at_first_use(
+    __name__, {"eventvec.reporting.maps": "map2d", "eventvec.reporting.run_report": "JOINED need_packages report"}
+)

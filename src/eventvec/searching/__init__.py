@@ -10,10 +10,21 @@
     summaries       a history in one line, for people
 """
 
-from eventvec.first_use import at_first_use
+from typing import TYPE_CHECKING
 
-with at_first_use(__name__):
+from eventvec.first_use import import_at_first_use
+
+if TYPE_CHECKING:
     from eventvec.searching.queries import read_index as read_index
     from eventvec.searching.queries import search as search
     from eventvec.searching.sentence_index import SentenceIndex as SentenceIndex
     from eventvec.searching.vector_index import Index as Index
+
+import_at_first_use(
+    __name__,
+    {
+        "eventvec.searching.queries": "read_index search",
+        "eventvec.searching.sentence_index": "SentenceIndex",
+        "eventvec.searching.vector_index": "Index",
+    },
+)

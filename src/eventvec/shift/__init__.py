@@ -14,8 +14,12 @@ The unit of everything is the entity: events of one entity depend on one another
 independent finds differences where there are none.
 """
 
-from eventvec.first_use import at_first_use
+from typing import TYPE_CHECKING
 
-with at_first_use(__name__):
+from eventvec.first_use import import_at_first_use
+
+if TYPE_CHECKING:
     from eventvec.shift.comparison import drift as drift
     from eventvec.shift.drift_options import DriftOptions as DriftOptions
+
+import_at_first_use(__name__, {"eventvec.shift.comparison": "drift", "eventvec.shift.drift_options": "DriftOptions"})

@@ -27,9 +27,11 @@
 Not here: what columns mean once they are read (`schema`), and anything that learns.
 """
 
-from eventvec.first_use import at_first_use
+from typing import TYPE_CHECKING
 
-with at_first_use(__name__):
+from eventvec.first_use import import_at_first_use
+
+if TYPE_CHECKING:
     from eventvec.tables.cutoffs import until as until
     from eventvec.tables.embeddings import Embeddings as Embeddings
     from eventvec.tables.embeddings import read_embeddings as read_embeddings
@@ -46,3 +48,19 @@ with at_first_use(__name__):
     from eventvec.tables.statics import attach_known as attach_known
     from eventvec.tables.summary import describe as describe
     from eventvec.tables.summary import facts as facts
+
+import_at_first_use(
+    __name__,
+    {
+        "eventvec.tables.cutoffs": "until",
+        "eventvec.tables.embeddings": "Embeddings read_embeddings write",
+        "eventvec.tables.keys": "align holdout_mask",
+        "eventvec.tables.outputs": "check_output check_place",
+        "eventvec.tables.read_options": "Fitting",
+        "eventvec.tables.reading": "read",
+        "eventvec.tables.series": "read_series",
+        "eventvec.tables.sources": "read_table",
+        "eventvec.tables.statics": "attach attach_known",
+        "eventvec.tables.summary": "describe facts",
+    },
+)

@@ -16,11 +16,23 @@
     kept_weights  which epoch's weights a run has
 """
 
-from eventvec.first_use import at_first_use
+from typing import TYPE_CHECKING
 
-with at_first_use(__name__):
+from eventvec.first_use import import_at_first_use
+
+if TYPE_CHECKING:
     from eventvec.training.fine_tuning import fine_tune as fine_tune
     from eventvec.training.fit_options import FitOptions as FitOptions
     from eventvec.training.fitting import fit as fit
     from eventvec.training.fitting import fit_head as fit_head
     from eventvec.training.head_options import HeadOptions as HeadOptions
+
+import_at_first_use(
+    __name__,
+    {
+        "eventvec.training.fine_tuning": "fine_tune",
+        "eventvec.training.fit_options": "FitOptions",
+        "eventvec.training.fitting": "fit fit_head",
+        "eventvec.training.head_options": "HeadOptions",
+    },
+)

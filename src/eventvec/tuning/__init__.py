@@ -10,7 +10,11 @@
     tuned   the decision in words
 """
 
-from eventvec.first_use import at_first_use
+from typing import TYPE_CHECKING
 
-with at_first_use(__name__):
+from eventvec.first_use import import_at_first_use
+
+if TYPE_CHECKING:
     from eventvec.tuning.study import tune as tune
+
+import_at_first_use(__name__, {"eventvec.tuning.study": "tune"})
