@@ -63,6 +63,11 @@ def chance(n: int) -> float:
     return sum(1 / rank for rank in range(1, n + 1)) / n
 
 
+def test_chance_of_the_papers_corpora():
+    for n, of_chance in ((334, 0.0191), (404, 0.0163), (296, 0.0212), (301, 0.0209), (225, 0.0266), (466, 0.0144)):
+        assert chance(n) == pytest.approx(of_chance, abs=5e-5)
+
+
 def test_random_embeddings_score_chance():
     rng = torch.Generator().manual_seed(0)
     drawn = [torch.randn(2, 20, 4, generator=rng) for _ in range(300)]

@@ -139,7 +139,7 @@ def test_a_format_applies_to_later_tables_and_a_cut_to_those_of_fit_alone(tmp_pa
         vectorizer.transform(texts).drop("card").to_numpy(), vectorizer.run_.embed(frame).values, atol=1e-5
     )
     model = vectorizer.fine_tune(labels(), "churn", epochs=1)
-    assert ev.predict(model, texts, time_format="%d/%m/%Y %H:%M:%S").shape == (N, 4)
+    assert ev.predict(model, texts).shape == (N, 4)
     cut_near = vectorizer.similar("c03", 3)
     expected = vectorizer.similar("c03", 3, events=ev.until(vectorizer.run_.read(frame), cut))
     assert cut_near.equals(expected)

@@ -323,9 +323,9 @@ def test_several_targets_are_nested_windows_on_the_same_events():
 
 def test_hold_out_refuses_rows_without_as_many_events():
     x = Sequences({"x": torch.ones(2), "y": torch.ones(2)}, torch.tensor([0, 2]), torch.tensor([2, 0]))
-    with pytest.raises(DataError, match="targets is 1, but 1 of 2 rows have fewer events"):
+    with pytest.raises(DataError, match="the first 1 events of a row are targets, but 1 of 2 rows have fewer"):
         hold_out(x)
-    with pytest.raises(DataError, match="targets is 3, but 2 of 2 rows have fewer events"):
+    with pytest.raises(DataError, match="the first 3 events of a row are targets, but 2 of 2 rows have fewer"):
         hold_out(x, targets=3)
     with pytest.raises(ConfigError, match="targets must be at least 1, got 0"):
         hold_out(x, targets=0)

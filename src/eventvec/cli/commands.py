@@ -371,9 +371,8 @@ def predict(
     if warning := far_from_best(trained):
         terminal.notes([warning])
     asked: dict[str, Any] = {"at": at, "static": static, "labels": labels, "features": tables_of_features or None}
-    formats = trained.info.get("reading") or {}
     with bar("predicting") as tick:
-        predictions, rows = predicted(trained, events, progress=tick, **asked, **{**formats, **options})
+        predictions, rows = predicted(trained, events, progress=tick, **asked, **options)
     terminal.notes(rows.data.notes)
     if count := predictions.column(predictions.num_columns - 1).null_count:
         terminal.notes(

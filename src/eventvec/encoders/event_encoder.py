@@ -136,7 +136,7 @@ class EventEncoder(nn.Module):
             parts += [numbers if self.norm is None else self.norm(numbers), missing.float()]
             parts += [table(column.bins(v)) for table, column, v in zip(self.binned, self.numeric, raw, strict=False)]
         for period in self.periods:
-            phase = (x.values("time") + THURSDAY) % period
+            phase = (x.select(["time"])[0] + THURSDAY) % period
             angle = (phase.double() * (2 * torch.pi / period)).float().unsqueeze(1)
             parts += [angle.sin(), angle.cos()]
         mixed: Tensor = self.mix(torch.cat(parts, 1))

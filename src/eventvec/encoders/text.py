@@ -86,7 +86,11 @@ class TextEncoder(nn.Module):
         return Sequences(columns, lengths.cumsum(0) - lengths, lengths).to(x.device)
 
     def _shortened(self, texts: list[str]) -> list[str]:
-        """Return the texts without words after the largest number of tokens: pairs of long texts take gigabytes."""
+        """Return the texts without words that come after the largest number of tokens, which are truncated anyway.
+
+        The tokenizer keeps what it truncates, for a pair every part of the first text with every part of the second:
+        a pair of texts of 10,000 words takes gigabytes.
+        """
         limit: int = self.tokenizer.truncation["max_length"]
         long = [i for i, text in enumerate(texts) if len(text) > limit]
         encodings = self.tokenizer.encode_batch([texts[i] for i in long])

@@ -135,8 +135,6 @@ def common_sentences(data: Dataset) -> dict[str, float]:
     from eventvec.describing.histories import AS_WRITTEN, Histories
 
     drawn = np.random.default_rng(0).permutation(np.flatnonzero(data.sequences.lengths.cpu().numpy()))[:DESCRIBED]
-    if not len(drawn):
-        raise DataError("there is nothing to describe, because no history has an event")
     table = sentences(Histories.of(data[np.sort(drawn)], AS_WRITTEN))
     counts = table.group_by("sentence").len("count").sort("count", "sentence", descending=[True, False])
     shares = {sentence: count / len(drawn) for sentence, count in counts.iter_rows()}

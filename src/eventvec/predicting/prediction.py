@@ -75,7 +75,8 @@ def predict(
         labels: For heads with `earlier_labels` from a table, the labels that are known so far.
         features: The tables of further features by name, for heads that learned from them.
         progress: Called with the number of entities done and of all entities.
-        options: As for `Model.read`.
+        options: As for `Model.read`. Formats of tables that are not given are those that the model learned from, if the
+            command line or an estimator made it.
 
     Returns:
         The table; its metadata has the model's id, what the encoder was trained on, and the fingerprint of the events.
@@ -126,6 +127,8 @@ def predicted(
     check_model(model)
     static = None if static is None else with_key(static)
     options |= {"cutoffs": with_key(cutoffs)} if (cutoffs := options.get("cutoffs")) is not None else {}
+    if not isinstance(events, Dataset):
+        options = {**model.info.get("reading", {}), **options}
     networks = model.declared.label_fields
     targeted = LEARNED in model.blocks and isinstance(model.method, TargetedMethod)
     if targeted and (at is not None or not model.heads):

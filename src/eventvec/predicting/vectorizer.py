@@ -9,6 +9,7 @@ import builtins
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -258,7 +259,9 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         static_inputs: Sequence[str] | None = None,
         **options: Any,
     ) -> Model:
-        """Return a model of a label, whose encoder starts from this one; `ev.predict` predicts by it.
+        """Return a model of a label, whose encoder starts from this one; the vectorizer stays as it is.
+
+        `ev.predict` predicts by the model, and reads tables in the formats of `reading`.
 
         Args:
             labels: A table with the key and the label. In pandas, the key may be the index.
@@ -274,7 +277,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         check_is_fitted(self, "run_")
         options = {"seed": self.random_state, **options}
         with bar("training", self.progress) as tick:
-            return fine_tune(
+            model = fine_tune(
                 self.run_,
                 self._data(events),
                 with_key(labels),
@@ -283,6 +286,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
                 progress=of_training(tick),
                 **options,
             )
+        return replace(model, info={**model.info, "reading": self._of_reading(TableFormat)})
 
     @with_checked_names
     def similar(self, key: Any, count: int = 10, *, events: Events | None = None) -> Any:

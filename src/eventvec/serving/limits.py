@@ -130,8 +130,8 @@ class Limits:
         except Exception as error:
             log.error("a request to %s failed: %s", route_of(scope["path"]), place_of(error))
             if not code:
-                refused = Refused(500, "the server has failed; its log says where")
-                await refused.response(scope, receive, sending)
+                failed = Refused(500, "the server has failed; its log says where")
+                await failed.response(scope, receive, sending)
         finally:
             self._held -= held
             self._measure(scope["path"], code)

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -91,8 +90,10 @@ def split(
 
 def first_of_each(numbers: Tensor) -> Tensor:
     """Return the ascending positions at which numbers occur for the first time."""
-    firsts = np.sort(np.unique(numbers.cpu().numpy(), return_index=True)[1])
-    return torch.from_numpy(firsts).to(numbers.device)
+    _, number = numbers.unique(return_inverse=True)
+    each = torch.arange(len(numbers), device=numbers.device)
+    firsts = each.new_full((int(number.max()) + 1,), len(numbers)).scatter_reduce(0, number, each, "amin")
+    return firsts.sort()[0]
 
 
 def by_entity(rows: Tensor, entity: Tensor, order: Tensor) -> Tensor:

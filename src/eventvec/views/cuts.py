@@ -85,7 +85,9 @@ def hold_out(x: Sequences, targets: int = 1) -> Sequences:
     """
     at_least("targets", targets, 1)
     if x.device.type == "cpu" and (count := int((x.lengths < targets).sum())):
-        raise DataError(f"targets is {targets}, but {count:,} of {len(x):,} rows have fewer events")
+        raise DataError(
+            f"the first {targets:,} events of a row are targets, but {count:,} of {len(x):,} rows have fewer events"
+        )
     on_host(x.lengths)  # waits for a device once, and not for the targets and the rest each
     held_out = keep_copy(torch.full_like(x.lengths, targets), lambda copy: torch.full_like(copy, targets), x.lengths)
     static: dict[str, Values] = {**x.static, "targets": replace(x, lengths=held_out, static={})}
