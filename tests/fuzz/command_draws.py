@@ -144,7 +144,7 @@ def calls(rng: Random) -> list[tuple[str, list[str]]]:
         ("labels", [events, *ROLES, "--every", "1d", "--horizon", rng.choice(("2d", "36h")), "-o", out, *store,
                     *rng.choice(((), ("--label", "sum:amount"), ("--where", "amount>0", "--where", "code=a")))]),
         ("evaluate", ["z.parquet", "labels.parquet", *label, "--no-label-time", *knn, "--fractions", "1",
-                      *rng.choice(((), ("--page", "page.html")))]),
+                      *rng.choice(((), ("--out", "page.html")))]),
         ("evaluate", ["zm.parquet", "months.parquet", *label, "--label-time", "month", *knn,
                       *rng.choice(((), ("--split-at", "2024-01-11"), ("--weight", "weight")))]),
         ("evaluate", ["duckdb://shop.db#z", "duckdb://shop.db#labels", *label, "--label-time", "none", *knn,

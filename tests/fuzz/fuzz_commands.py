@@ -315,7 +315,7 @@ def _check_begun(call: Call) -> None:
             finished = model_files.read_info(folder)["finished"]
             if not finished and (folder / "checkpoint.safetensors").exists():
                 load_file(folder / "checkpoint.safetensors")
-    if "--engine" in call.arguments:
+    if "--engine" in call.arguments or call.command in ("fit", "compare", "tune"):
         return  # the folder waits for the same command
     if call.valid and output is not None and address_of(output) is None and Path(output).exists():
         _check_output(call)

@@ -334,6 +334,7 @@ def test_a_batch_is_refused_when_the_store_or_its_log_is_removed_meanwhile(tmp_p
         "UPDATE batches SET rows = rows + 1",
         "UPDATE batches SET first = 4611686018427387904",
         "UPDATE batches SET first = 'x'",
+        "UPDATE batches SET late = -1",
         "UPDATE versions SET events = ''",
         "UPDATE versions SET last_time = 'soon'",
         "UPDATE versions SET state = 'text'",

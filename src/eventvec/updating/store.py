@@ -164,8 +164,7 @@ class Store:
         if row is None:
             return None
         batch = Batch(*self._typed([row], int, str, str, int, int, int, int, int)[0])
-        if batch.first != self.next_version(batch.number):
-            raise self._damaged()
+        self._require([batch.first == self.next_version(batch.number), min(batch.rows, batch.new, batch.late) >= 0])
         return batch
 
     def applied(self, batches: Sequence[tuple[str | None, str]]) -> set[int]:
