@@ -197,6 +197,9 @@ def test_a_checkpoint_with_a_flipped_bit_is_refused(data: ev.Dataset, tmp_path: 
     refused = "its tensors are not those that were written; begin the run again in a new folder"
     with pytest.raises(CheckpointError, match=refused):
         ev.fit(data, method=coles(data), out=tmp_path / "run", resume=True, **settings)
+    write_tensors(path, {}, {"counts": "3"})
+    with pytest.raises(CheckpointError, match=r"checkpoint\.safetensors is damaged"):
+        ev.fit(data, method=coles(data), out=tmp_path / "run", resume=True, **settings)
 
 
 def test_a_checkpoint_of_a_gpu_is_refused_elsewhere(data: ev.Dataset, tmp_path: Path) -> None:

@@ -121,9 +121,9 @@ class CodesBuilder:
             self._values, self._counts = column.values, column.counts()
             self.sinks.append(column.codes)
             return
-        found = pc.index_in(column.values, value_set=self._values)
-        new = column.values.filter(found.is_null())
-        seen, is_new = (each.to_numpy(zero_copy_only=False) for each in (found.fill_null(0), found.is_null()))
+        index = pc.index_in(column.values, value_set=self._values)
+        new = column.values.filter(index.is_null())
+        seen, is_new = (each.to_numpy(zero_copy_only=False) for each in (index.fill_null(0), index.is_null()))
         positions = np.where(is_new, len(self._values) + is_new.cumsum() - 1, seen)
         self._values = pa.chunked_array([self._values, new]).combine_chunks()
         self._counts = np.append(self._counts, np.zeros(len(new), np.int64))

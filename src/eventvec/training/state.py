@@ -183,7 +183,7 @@ class Training:
                 f"with device {name}, or begin the run again in a new folder"
             )
         with refusing_damage(path, "; begin the run again in a new folder"):
-            counts = json.loads(texts["counts"])
+            counts = dict(json.loads(texts["counts"]))
             if counts.pop("checksum", None) != _checksum(tensors):
                 raise ValueError("its tensors are not those that were written")
             for name, value in _Counts.model_validate(counts).model_dump().items():
