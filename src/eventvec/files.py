@@ -118,6 +118,18 @@ def sweep(folder: Path | str, name: str | None = None) -> None:
                 os.close(handle)
 
 
+def sweep_links(file: Path) -> None:
+    """Delete the drafts that are a file itself: their writer was killed after the file had appeared.
+
+    They are not opened, because closing one would end the locks that this process has of the file.
+    """
+    if file.stat().st_nlink > 1:
+        for draft in file.parent.glob(f".{glob.escape(file.name)}.{RANDOM}.draft"):
+            with suppress(OSError):  # the writer has deleted it
+                if draft.samefile(file):
+                    draft.unlink()
+
+
 def refuse_inside_model(
     path: Path, remedy: str, error: type[EventvecError] = ConfigError, *, itself: bool = True
 ) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -397,6 +398,26 @@ def test_of_two_that_make_a_lake_at_the_same_time_one_is_refused_or_replaces_the
         sentences = ("another process meanwhile", "already exists", "exists and is no Delta Lake table")
         assert all(any(each in text for each in sentences) for text in refusals), refusals
         assert read_embeddings(address).values.tolist() == z.values.tolist()
+
+
+def test_a_file_that_another_process_makes_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opening = f"import duckdb, sys; c = duckdb.connect({str(tmp_path / 'z.db')!r})"
+    code = f"{opening}; print('open', flush=True); sys.stdin.read()"
+    with ExitStack() as stack:
+        connect = duckdb.connect
+
+        def later(*args: Any, **options: Any) -> Any:
+            other = stack.enter_context(
+                subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            )
+            assert other.stdout is not None
+            assert other.stdout.readline() == b"open\n"
+            return connect(*args, **options)
+
+        monkeypatch.setattr(duckdb, "connect", later)
+        with pytest.raises(DataError, match="is in use by another process"):
+            ev.write(f"duckdb://{tmp_path / 'z.db'}#z", embeddings([1]))
+        assert (tmp_path / "z.db").exists()
 
 
 def test_a_file_in_use_by_another_process_is_told(tmp_path: Path) -> None:

@@ -350,3 +350,12 @@ def test_a_batch_given_again_to_a_damaged_store_is_refused(tmp_path: Path, chang
         db.execute(change)
     with pytest.raises(CheckpointError, match="is damaged"):
         ev.update(run, events, state)
+
+
+def test_a_draft_that_a_process_killed_in_creating_the_store_left_is_deleted(tmp_path: Path) -> None:
+    create_store(tmp_path / "state.db", {"run": "3f2a", "kind": "state"})
+    (tmp_path / f".state.db.{'0' * 16}.draft").hardlink_to(tmp_path / "state.db")
+    (tmp_path / f".state.db.{'1' * 16}.draft").write_bytes(b"of another process")
+    with opened(tmp_path / "state.db", "3f2a", "state") as store:
+        assert store.count() == 0
+    assert sorted(file.name for file in tmp_path.iterdir()) == [f".state.db.{'1' * 16}.draft", "state.db"]

@@ -63,13 +63,15 @@ def duckdb_note(address: Address) -> tuple[bool, str | None]:
 def write_duckdb(address: Address, rows: Rows) -> None:
     """Write a table in one transaction: it appears or is replaced whole, or nothing changes.
 
-    A new file gets mode 0600, and is deleted if the table cannot be written.
+    A new file gets mode 0600, and is deleted if the table cannot be written. One that another process has made
+    meanwhile stays.
     """
     name, path = quoted(*address.table), Path(address.place)
-    is_new = not path.exists()
+    is_new, is_open = not path.exists(), False
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with _opened(address, read_only=False) as connection:
+            is_open = True
             if is_new:
                 path.chmod(0o600)
             connection.register(ROWS, without_dictionaries(rows.table))  # from which it would make fixed lists
@@ -88,7 +90,7 @@ def write_duckdb(address: Address, rows: Rows) -> None:
             connection.execute(f"COMMENT ON TABLE {name} IS {literal(rows.comment)}")
             connection.execute("COMMIT")
     except BaseException:
-        if is_new:
+        if is_new and is_open:
             for end in ("", ".wal"):
                 path.with_name(path.name + end).unlink(missing_ok=True)
         raise

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from eventvec.errors import CheckpointError, DataError, listed, shown
-from eventvec.files import path_only, refuse_inside_model, whole
+from eventvec.files import path_only, refuse_inside_model, sweep_links, whole
 from eventvec.updating.store import POSITION, RESTORE, Store, identity_of
 from eventvec.updating.store_log import PAGE, check_log
 
@@ -97,6 +97,7 @@ def opened(
             raise CheckpointError(f"{path} is missing, and it had states of entities; restore it from a backup")
         if not path.is_file():
             raise CheckpointError(f"{path} is not a state store: there is no such file")
+        sweep_links(path)
         beside, identity = (f"{path.resolve()}-wal", f"{path.resolve()}-shm"), identity_of(path)
         if whole_log:
             check_log(Path(beside[0]))
