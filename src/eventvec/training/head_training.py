@@ -25,7 +25,7 @@ from eventvec.blocks.earlier_labels import EARLIER
 from eventvec.blocks.matrices import features_of, matrices
 from eventvec.blocks.rows import Block, Features, Rows
 from eventvec.blocks.static_values import STATIC
-from eventvec.blocks.untrained import CODES, CONVOLUTIONS, LISTS, RESPONSES, blocks_for, of_predictor
+from eventvec.blocks.untrained import CODES, CONVOLUTIONS, FITTED, LISTS, RESPONSES, blocks_for, of_predictor
 from eventvec.errors import ConfigError, shown
 from eventvec.evaluation.suspicion import SUSPICIOUS, doubt, strongest
 from eventvec.learners.fitted import Given, Trees
@@ -67,10 +67,10 @@ LEAST_SECONDS = 1.0
 """The fewest seconds that a budget leaves to models."""
 PLANNED = 0.65
 """The share of a budget's rest that is planned for trainings; bins, components and scores take the other."""
-MEMORY, COPIES = 0.7, 3
+MEMORY, COPIES = 1.0, 6
 """The gigabytes of a process before it reads, and how often the widest set of features is held, for an estimate."""
-TRIED = 2000
-"""The number of rows of the training by which costs are estimated."""
+TRIED, PART_TRIED = 2000, 4
+"""The number of rows by which costs are estimated, and by what it is divided for the smaller of two trials."""
 Progress = Callable[[int, int, str], None]
 
 
@@ -184,7 +184,10 @@ def plan(
     begun = time.monotonic()
     tried = replace(rows, data=rows.data[some])
     every, features, _ = _fitted(tried, blocks, np.full(len(some), True), replace(effort, deadline=None))
-    seconds = (time.monotonic() - begun) * n / len(some)
+    fits = time.monotonic() - begun
+    features_of(every, tried)
+    computed = time.monotonic() - begun - fits
+    seconds = ((fits - computed) * min(n, FITTED) + computed * n) / len(some)
     planned, largest = list[dict[str, Any]](), 0.0
     for of_head in of_heads:
         job, inside = _job(of_head, effort.seed), np.arange(n) if of_head.places is None else of_head.places
@@ -200,14 +203,12 @@ def plan(
         costs = {}
         for name, learner in prior:
             if learner not in costs:
-                trial = Prepared(replace(of_some, x=x[name][known]), models=effort.models)
-                begun = time.monotonic()
-                trial.train(learner)
-                costs[learner] = (time.monotonic() - begun) / trial.job.x.size
+                costs[learner] = _cost(replace(of_some, x=x[name][known]), learner, effort)
+            fixed, each = costs[learner]
             width = x[name].shape[1]
             size = len(inside) * min(width, COMPONENTS) if learner == LINEAR else len(inside) * width
-            each = _trainings(parts, latest) * costs[learner] * min(size, effort.most_values)
-            seconds += each / min(torch.get_num_threads(), len(prior))
+            of_one = fixed + each * min(size, effort.most_values)
+            seconds += _trainings(parts, latest) * of_one / min(torch.get_num_threads(), len(prior))
             planned.append({
                 "label": of_head.target.name, "learner": learner, "features": name, "blocks": ", ".join(sets[name]),
                 "columns": width, "trainings": _trainings(parts, latest), "share": prior[name, learner],
@@ -284,6 +285,19 @@ def _too_high(scores: HeldOutScores | None, target: Target, metric: str | None) 
     if scores is None or metric is not None or target.task == "multiclass" or scores.score.value < SUSPICIOUS:
         return ""
     return f"the predictor scores {scores.score.value:.3f} {METRICS[target.task][0]}"
+
+
+def _cost(job: Samples, learner: str, effort: Effort) -> tuple[float, float]:
+    """Return the seconds of one training whatever its size, and for each value besides, from trials of two sizes."""
+    seconds, sizes = list[float](), list[int]()
+    for step in (PART_TRIED, PART_TRIED, 1):  # the first trial also loads what it needs
+        trial = Prepared(replace(job, y=job.y[::step], x=job.x[::step]), models=effort.models)
+        begun = time.monotonic()
+        trial.train(learner)
+        seconds.append(time.monotonic() - begun)
+        sizes.append(trial.job.x.size)
+    each = max(seconds[2] - seconds[1], 0) / (sizes[2] - sizes[1])
+    return max(seconds[2] - each * sizes[2], 0), each
 
 
 def _fitted(
