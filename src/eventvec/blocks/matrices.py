@@ -11,6 +11,7 @@ import torch
 
 from eventvec.blocks.rows import Block, Features, Rows
 from eventvec.learners.parallel import side_by_side
+from eventvec.precision import matmul_precision
 from eventvec.sequences import Array
 
 LARGEST = 1e30
@@ -44,7 +45,8 @@ def features_of(blocks: Mapping[str, Block], rows: Rows, last: float | None = No
     tasks = [
         (name, start) for name, block in blocks.items() for start in starts[: None if hasattr(block, "encoder") else 1]
     ]
-    done = dict(zip(tasks, side_by_side(of_part, tasks, torch.get_num_threads()), strict=True))
+    with matmul_precision("float32", torch.device("cpu")):  # of the process: the first block to end must not reset it
+        done = dict(zip(tasks, side_by_side(of_part, tasks, torch.get_num_threads()), strict=True))
     result = dict[str, Features]()
     for name in blocks:
         parts = [part for task, part in done.items() if task[0] == name]

@@ -1,0 +1,64 @@
+"""Features of several blocks that are computed side by side."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import polars as pl
+import pytest
+import torch
+from torch import Tensor, nn
+
+import eventvec as ev
+from eventvec.blocks.matrices import features_of
+from eventvec.blocks.rows import Features, Rows
+from eventvec.blocks.untrained import Encoded
+from eventvec.sequences import Sequences
+
+
+class Timed(nn.Module):
+    """An encoder whose numbers are the precision before and after something has happened."""
+
+    dim = 2
+
+    def __init__(self, wait: Any) -> None:
+        super().__init__()
+        self.wait = wait
+
+    def forward(self, x: Sequences) -> Tensor:
+        numbers = []
+        for wait in (False, True):
+            if wait:
+                self.wait()
+            numbers.append(["highest", "high", "medium"].index(torch.get_float32_matmul_precision()))
+        return torch.tensor([numbers] * len(x), dtype=torch.float32)
+
+
+class Ending(Encoded):
+    """A block that says when its features are computed."""
+
+    ended = threading.Event()
+
+    def features(self, rows: Rows) -> Features:
+        result = super().features(rows)
+        self.ended.set()
+        return result
+
+
+def test_a_block_that_ends_leaves_the_precision_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eventvec.precision.onednn_agrees", lambda: True)
+    data = ev.read(pl.DataFrame({"id": [1, 2], "t": [1, 2]}), key="id", time="t")
+    begun, ended = threading.Event(), Ending.ended
+    blocks = {
+        "first": Ending(Timed(lambda: begun.wait(60))),
+        "second": Encoded(Timed(lambda: (begun.set(), ended.wait(60)))),
+    }
+    threads, before = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    torch.set_num_threads(2)
+    try:
+        features = features_of(blocks, Rows(data))
+    finally:
+        torch.set_num_threads(threads)
+    assert features["second"][0].tolist() == [[2, 2], [2, 2]]
+    assert torch.get_float32_matmul_precision() == before
