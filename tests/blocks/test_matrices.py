@@ -62,3 +62,32 @@ def test_a_block_that_ends_leaves_the_precision_of_the_others(monkeypatch: pytes
         torch.set_num_threads(threads)
     assert features["second"][0].tolist() == [[2, 2], [2, 2]]
     assert torch.get_float32_matmul_precision() == before
+
+
+def test_networks_are_computed_apart_from_other_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eventvec.precision.onednn_agrees", lambda: True)
+    data = ev.read(pl.DataFrame({"id": [1, 2], "t": [1, 2]}), key="id", time="t")
+    inside, both = set[str](), list[set[str]]()
+
+    class Seen(Encoded):
+        def features(self, rows: Rows) -> Features:
+            name = "network" if getattr(self, "is_network", False) else "other"
+            inside.add(name)
+            both.append(set(inside))
+            result = super().features(rows)
+            inside.discard(name)
+            return result
+
+    class Network(Seen):
+        is_network = True
+
+    rest = threading.Event()
+    slow = Timed(lambda: rest.wait(0.2))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        features = features_of({"other": Seen(slow), "network": Network(slow)}, Rows(data))
+    finally:
+        torch.set_num_threads(threads)
+    assert list(features) == ["other", "network"]
+    assert both == [{"network"}, {"other"}]

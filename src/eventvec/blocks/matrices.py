@@ -24,7 +24,8 @@ def features_of(blocks: Mapping[str, Block], rows: Rows, last: float | None = No
     """Return the features of blocks, computed for parts of the rows side by side.
 
     Each part has one thread: the threads of one operation wait for one another wherever other programs compute too, so
-    that convolutions took twenty times as long; and the results are the same bits for any number of threads.
+    that convolutions took twenty times as long; and the results are the same bits for any number of threads. Networks
+    are computed one after the other, because they set a precision of the process for some of their products.
 
     Args:
         blocks: The blocks, by name.
@@ -45,8 +46,11 @@ def features_of(blocks: Mapping[str, Block], rows: Rows, last: float | None = No
     tasks = [
         (name, start) for name, block in blocks.items() for start in starts[: None if hasattr(block, "encoder") else 1]
     ]
+    done = dict[tuple[str, int], Features | None]()
     with matmul_precision("float32", torch.device("cpu")):  # of the process: the first block to end must not reset it
-        done = dict(zip(tasks, side_by_side(of_part, tasks, torch.get_num_threads()), strict=True))
+        for is_network, workers in ((True, 1), (False, torch.get_num_threads())):
+            some = [task for task in tasks if getattr(blocks[task[0]], "is_network", False) == is_network]
+            done |= zip(some, side_by_side(of_part, some, workers) if some else (), strict=True)
     result = dict[str, Features]()
     for name in blocks:
         parts = [part for task, part in done.items() if task[0] == name]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ class Learned:
 
     method: Method
     config: Mapping[str, Any] = field(default_factory=dict)
+    is_network: ClassVar[bool] = True
 
     @property
     def encoder(self) -> Encoder:
@@ -65,11 +66,14 @@ class Network:
     model: Any
     task: Task
     classes: int
+    is_network: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         predictor = declared(self.model.method).predictor
         if predictor is None or predictor.dim != max(self.classes, 1):
             raise ValueError(f"the model {self.model.id} is no network of this label")
+
+    is_network: ClassVar[bool] = True
 
     @property
     def dim(self) -> int:
