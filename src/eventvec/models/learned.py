@@ -73,8 +73,6 @@ class Network:
         if predictor is None or predictor.dim != max(self.classes, 1):
             raise ValueError(f"the model {self.model.id} is no network of this label")
 
-    is_network: ClassVar[bool] = True
-
     @property
     def dim(self) -> int:
         """The number of predictions of a row."""
