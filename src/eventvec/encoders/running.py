@@ -13,7 +13,9 @@ from eventvec.options import each_at_least
 from eventvec.schema import FIRST, MISSING, Schema
 from eventvec.sequences import BLOCK, Sequences
 
-BEYOND = 2.0**128
+SUMS = 7
+"""The numbers in a state of which the statistics of a column follow, see `summed`."""
+BEYOND = 2.0**200
 """By which a state divides the numbers beyond float32's range, such as the sum of two numbers near its limit."""
 
 
@@ -81,7 +83,7 @@ class RunningHandcrafted(nn.Module):
         self.dim = len(self.names)
         self.places = places = Places(self.numeric, columns, 1e6 if schema.clock else 1.0)
         n_moments = 1 + len(self.numeric) * (1 + places.within)
-        self.sizes = (3 + len(columns) + places.within, places.n_added, 6 * n_moments)
+        self.sizes = (3 + len(columns) + places.within, places.n_added, SUMS * n_moments)
         self.width = 3 * sum(self.sizes) + 2 * self.dim + 6 * max((column.slots for column in columns), default=0)
 
     def forward(self, x: Sequences) -> Tensor:
@@ -115,7 +117,7 @@ class RunningHandcrafted(nn.Module):
         if before is None:
             before = torch.zeros(len(x), sum(self.sizes), dtype=torch.float64, device=x.device)
         old_latest, old_added, old_moments = before.split(self.sizes, 1)
-        n, n_codes, rows, known = len(x), 3 + len(self.categorical), x.rows(), old_added[:, 0] > 0
+        n_codes, rows, known = 3 + len(self.categorical), x.rows(), old_added[:, 0] > 0
         time, *columns = x.select(self.reads)
         old_first, old_last, old_rest = old_latest[:, :3].unbind(1)
         codes, old_codes = _side_by_side(columns[len(self.numeric) :], time), old_latest[:, 3:n_codes].long()
@@ -136,18 +138,17 @@ class RunningHandcrafted(nn.Module):
         latest = torch.cat([torch.stack([starts, rounded, rest], 1), last_codes], 1)
         if not x.single:
             latest = torch.where((x.lengths > 0).unsqueeze(1), latest, old_latest[:, :n_codes])
-        added = self._added(rows, n, numbers, codes, previous)
-        times, of_values = self._of_values(rows, n, time, numbers[:, 1:], codes, old_latest[:, n_codes:])
-        new_moments = _of_one(numbers) if x.single else _by_column(numbers, rows, n)
-        new_moments = torch.cat([new_moments, *of_values], 1) if of_values else new_moments
-        moments = merged(old_moments.unflatten(1, (-1, 6)), new_moments)
-        return torch.cat([latest, *times, old_added + added, moments.flatten(1)], 1)
+        added = self._added(rows, old_added, numbers, codes, previous)
+        m, old_sums = numbers.shape[1], old_moments.unflatten(1, (-1, SUMS))
+        times, of_values = self._of_values(rows, time, numbers[:, 1:], codes, old_latest[:, n_codes:], old_sums[:, m:])
+        sums = _with_one(old_sums[:, :m], numbers) if x.single else _by_column(old_sums[:, :m], numbers, rows)
+        return torch.cat([latest, *times, added, sums.flatten(1), *of_values], 1)
 
-    def _added(self, rows: Tensor, n: int, numbers: Tensor, codes: Tensor, previous: Tensor) -> Tensor:
-        """Return `(n, added)` counts and sums of the events of each row, from their gaps, numbers and codes."""
+    def _added(self, rows: Tensor, before: Tensor, numbers: Tensor, codes: Tensor, previous: Tensor) -> Tensor:
+        """Return `(n, added)` counts and sums after the events of each row, from their gaps, numbers and codes."""
         places, width, (total, count) = self.places, self.places.n_added + 1, codes.shape
         fixed, of_slots, device = places.fixed.to(rows.device), places.of_slots.to(rows.device), rows.device
-        sums = torch.zeros(n * width, dtype=torch.float64, device=device)
+        sums = torch.nn.functional.pad(before, (0, 1)).flatten()  # which a column for what is not kept follows
         step = max(BLOCK // (of_slots.shape[1] * count + len(fixed)), 1)
         for begin in range(0, total, step):  # which limits memory, and adds in the same order as all at once
             some = slice(begin, begin + step)
@@ -164,30 +165,33 @@ class RunningHandcrafted(nn.Module):
                 slots = torch.minimum(code, places.last_slots.to(device)) + places.first_slots.to(device)
                 sums.index_add_(0, (of_slots[slots] + row.unsqueeze(2)).flatten(), values.flatten())
             sums.index_add_(0, (row + fixed).flatten(), torch.cat(marks, 1).double().flatten())
-        return sums.view(n, width)[:, :-1]
+        return sums.view(-1, width)[:, :-1]
 
     def _of_values(
-        self, rows: Tensor, n: int, time: Tensor, numbers: Tensor, codes: Tensor, old_times: Tensor
+        self, rows: Tensor, time: Tensor, numbers: Tensor, codes: Tensor, old_times: Tensor, old_sums: Tensor
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Return the times of the last events with values, and statistics of numbers in such events, of each column."""
+        """Return the times of the last events with values, and sums of numbers in such events, of each column."""
         if not self.places.within:
             return [], []
-        times, moments = [], []
+        n, times, sums = len(old_times), list[Tensor](), list[Tensor]()
         inside = [column.within for column in self.places.columns]
-        for column, code, old in zip(self.places.columns, codes.unbind(1), old_times.split(inside, 1), strict=True):
-            slots, inner = column.slots, slice(FIRST, FIRST + column.within)
-            group = rows * slots + code.clamp(max=slots - 1)
-            place = torch.full((n * slots,), -1, device=rows.device)
+        of_columns = old_sums.split([within * numbers.shape[1] for within in inside], 1)
+        for within, code, old, before in zip(
+            inside, codes.unbind(1), old_times.split(inside, 1), of_columns, strict=True
+        ):
+            counted = (code >= FIRST) & (code < FIRST + within)
+            group = torch.where(counted, rows * within + code - FIRST, n * within)
+            place = torch.full((n * within + 1,), -1, device=rows.device)
             place = place.scatter_reduce(0, group, torch.arange(len(group), device=rows.device), "amax")
-            place = place.view(n, slots)[:, inner]
+            place = place[:-1].view(n, within)
             times.append(torch.where(place < 0, old, at(time, place).double()))
-            for number in numbers.unbind(1):
-                moments.append(statistics(number, group, n * slots).view(n, slots, 6)[:, inner])
-        return times, moments
+            for number, sums_before in zip(numbers.unbind(1), before.split(within, 1) if within else (), strict=False):
+                sums.append(summed(sums_before.reshape(-1, SUMS), number, group).view(n, -1))
+        return times, sums
 
     def _read(self, state: Tensor) -> Tensor:
         latest, added, moments = state.split(self.sizes, 1)
-        places, statistics = self.places, moments.unflatten(1, (-1, 6))
+        places, statistics = self.places, of_sums(moments.unflatten(1, (-1, SUMS)))
         parts = [added[:, :2], latest[:, 1:2] - latest[:, :1]]
         if self.numeric:
             numbers, n = statistics[:, 1 : 1 + len(self.numeric)], added[:, :1]
@@ -201,7 +205,7 @@ class RunningHandcrafted(nn.Module):
         if places.within:
             start = torch.where(within > 0, latest[:, -places.within :], latest[:, :1])
             parts += [latest[:, 1:2] - start]
-        computed = torch.cat([*parts, moments, deviation(statistics)], 1)
+        computed = torch.cat([*parts, statistics.flatten(1), deviation(statistics)], 1)
         logs, others = _chosen(computed, places.features).split(places.n_features, 1)
         features = [signed_log(logs / places.units.to(state.device)), others]
         return finite(_chosen(torch.cat(features, 1), places.order))
@@ -234,17 +238,24 @@ def _side_by_side(codes: list[Tensor], time: Tensor) -> Tensor:
     return torch.stack(codes, 1).long() if codes else torch.zeros(len(time), 0, dtype=torch.int64, device=time.device)
 
 
-def _of_one(values: Tensor) -> Tensor:
-    """Return `(n, m, 6)` what `_by_column` does for rows of one event each."""
-    present, values = ~values.isnan(), values.nan_to_num()
-    return torch.stack([present.double(), values, torch.zeros_like(values), values, values, values], -1)
+def _with_one(before: Tensor, values: Tensor) -> Tensor:
+    """Return `(n, m, 7)` the sums of columns after one more value of each, `(n, m)`."""
+    count, first, total, squares, low, high, _ = before.unbind(-1)
+    first = torch.where(count > 0, first, values)
+    off = values - first
+    extremes = (
+        torch.where(count > 0, torch.minimum(low, values), values),
+        torch.where(count > 0, torch.maximum(high, values), values),
+    )
+    after = torch.stack([count + 1, first, total + off, squares + off.square(), *extremes, values], -1)
+    return torch.where(values.isnan().unsqueeze(-1), before, after)
 
 
-def _by_column(values: Tensor, rows: Tensor, n: int) -> Tensor:
-    """Return `(n, m, 6)` the statistics of the values `(total, m)` in each row."""
+def _by_column(before: Tensor, values: Tensor, rows: Tensor) -> Tensor:
+    """Return `(n, m, 7)` the sums of columns after the values `(total, m)` of each row."""
     m = values.shape[1]
     group = (rows * m).unsqueeze(1) + torch.arange(m, device=rows.device)
-    return statistics(values.flatten(), group.flatten(), n * m).view(n, m, 6)
+    return summed(before.reshape(-1, SUMS), values.flatten(), group.flatten()).view(-1, m, SUMS)
 
 
 def signed_log(values: Tensor) -> Tensor:
@@ -264,30 +275,43 @@ def tally(events: Tensor, rows: Tensor, n: int) -> Tensor:
     return torch.zeros(n, dtype=torch.float64, device=rows.device).index_add(0, rows, events.double())
 
 
+def summed(before: Tensor, values: Tensor, group: Tensor) -> Tensor:
+    """Return `(groups, 7)` float64 the sums of groups after further values; NaN, and what is of no group, is left out.
+
+    A number is added after those before it, so the sums are the same bits however values are divided among calls.
+    They are the count, the first value, the sums of differences from it and of their squares, the minimum, the maximum
+    and the last value.
+    """
+    groups = len(before)
+    group = torch.where(values.isnan(), groups, group)
+    values, place = values.nan_to_num().double(), torch.arange(len(values), device=values.device)
+    count, first, total, squares, low, high, last = torch.nn.functional.pad(before, (0, 0, 0, 1)).unbind(1)
+    known = count > 0
+    begin = place.new_full((groups + 1,), len(values)).scatter_reduce(0, group, place, "amin")
+    end = place.new_full((groups + 1,), -1).scatter_reduce(0, group, place, "amax")
+    first = torch.where(known | (end < 0), first, at(values, begin))
+    off = values - first[group]
+    count = count + torch.bincount(group, minlength=groups + 1)
+    total, squares = total.index_add(0, group, off), squares.index_add(0, group, off.square())
+    low = torch.where(known, low, torch.inf).scatter_reduce(0, group, values, "amin")
+    high = torch.where(known, high, -torch.inf).scatter_reduce(0, group, values, "amax")
+    last = torch.where(end < 0, last, at(values, end))
+    some = count > 0
+    extremes = torch.where(some, low, 0), torch.where(some, high, 0)
+    return torch.stack([count, first, total, squares, *extremes, last], 1)[:groups]
+
+
+def of_sums(sums: Tensor) -> Tensor:
+    """Return `(..., 6)` count, mean, norm, minimum, maximum and last, from what `summed` returns."""
+    count, first, total, squares, low, high, last = sums.unbind(-1)
+    mean = total / count.clamp(min=1)
+    norm = (squares - total * mean).clamp(min=0).sqrt()
+    return torch.stack([count, first + mean, norm, low, high, last], -1)
+
+
 def statistics(values: Tensor, group: Tensor, groups: int) -> Tensor:
     """Return `(groups, 6)` float64 count, mean, norm, minimum, maximum and last of the values that are not NaN."""
-    group = torch.where(values.isnan(), groups, group)
-    values, zeros = values.nan_to_num(), values.new_zeros(groups + 1)
-    count = torch.bincount(group, minlength=groups + 1)
-    low = zeros.scatter_reduce(0, group, values, "amin", include_self=False)
-    high = zeros.scatter_reduce(0, group, values, "amax", include_self=False)
-    mean = low + zeros.index_add(0, group, values - low[group]) / count.clamp(min=1)  # exact for equal values
-    norm = zeros.index_add(0, group, (values - mean[group]).square()).sqrt()
-    place = torch.arange(len(values), device=values.device)
-    last = at(values, torch.full_like(count, -1).scatter_reduce(0, group, place, "amax")) * (count > 0)
-    return torch.stack([count.double(), mean, norm, low, high, last], 1)[:groups]
-
-
-def merged(first: Tensor, second: Tensor) -> Tensor:
-    """Return `(..., 6)` the statistics of the values of `first` and then those of `second`; Chan et al. 1979."""
-    (n, mean, norm, low, high, _), (m, mean_2, norm_2, low_2, high_2, last) = first.unbind(-1), second.unbind(-1)
-    total, difference = n + m, mean_2 - mean
-    weight = m / total.clamp(min=1)
-    norm = (norm.square() + norm_2.square() + difference.square() * n * weight).sqrt()
-    extremes = torch.minimum(low, low_2), torch.maximum(high, high_2)
-    both = torch.stack([total, mean + difference * weight, norm, *extremes, last], -1)
-    there = second[..., :1] > 0
-    return torch.where((first[..., :1] > 0) & there, both, torch.where(there, second, first))
+    return of_sums(summed(torch.zeros(groups, SUMS, dtype=torch.float64, device=values.device), values, group))
 
 
 def deviation(statistics: Tensor) -> Tensor:

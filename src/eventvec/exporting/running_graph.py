@@ -6,18 +6,20 @@ first axis of tensors, and rows or events the last, because parts along the firs
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from torch import Tensor
 
 from eventvec.encoders.compressed import FARTHEST, Compressed
-from eventvec.encoders.running import BEYOND, RunningHandcrafted
+from eventvec.encoders.running import BEYOND, SUMS, RunningHandcrafted
 from eventvec.exporting.flat_rows import FlatRows, cells
 from eventvec.exporting.graph import Value, concat, stack
 from eventvec.schema import FIRST, MISSING
 from eventvec.sequences import Array
 
+LAST = 2**62
+"""A place behind all others."""
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -75,7 +77,11 @@ def _continued(encoder: RunningHandcrafted, rows: FlatRows, before: Value) -> Va
     gap = rows.head.where(since_state.squeeze(0).take(rows.row), passed)
     values = stack([gap, *(rows.columns[column.name].cast(np.float64) for column in encoder.numeric)], 0)
     latest = [known.where(old_first, first.cast(np.float64)), last.cast(np.float64), rest]
-    moments = [_statistics(rows, values, rows.row, rows.n, 1 + len(encoder.numeric)).transposed(1, 2, 0)]
+    m = 1 + len(encoder.numeric)
+    of_all, *of_values = old_moments.reshape(encoder.sizes[2] // SUMS, SUMS, -1).split(
+        [m, *(size for column in encoder.places.columns if (size := column.within * (m - 1)))]
+    )
+    sums = [_sums(rows, of_all.transposed(2, 0, 1), values, rows.row, m).transposed(1, 2, 0)]
     codes, times = list[Value](), list[Value]()
     if n_codes:
         codes = [stack([rows.columns[column.name] for column in encoder.categorical], 0)]
@@ -85,11 +91,10 @@ def _continued(encoder: RunningHandcrafted, rows: FlatRows, before: Value) -> Va
         )
     if n_within:
         times = [_last_times(encoder, rows, codes[0], old_times[0])]
-        moments += _moments_within(encoder, rows, values)
+        sums += _sums_within(encoder, rows, of_values, values)
     newest = rows.filled.where(concat(latest, 0), old_values)
     added = old_added + _added(encoder, rows, values, codes)
-    merged = _merged(old_moments.reshape(encoder.sizes[2] // 6, 6, -1), concat(moments, 0))
-    return concat([newest, *times, added, merged.reshape(encoder.sizes[2], -1)], 0)
+    return concat([newest, *times, added, concat(sums, 0).reshape(encoder.sizes[2], -1)], 0)
 
 
 def _added(encoder: RunningHandcrafted, rows: FlatRows, values: Value, codes: Sequence[Value]) -> Value:
@@ -133,63 +138,64 @@ def _last_times(encoder: RunningHandcrafted, rows: FlatRows, codes: Value, befor
     return (place < 0).where(before, times.cast(np.float64))
 
 
-def _moments_within(encoder: RunningHandcrafted, rows: FlatRows, values: Value) -> list[Value]:
-    """Return `(numbers · within, 6, rows)` the statistics of numbers over the events with frequent values."""
-    moments, width = list[Value](), len(encoder.numeric)
+def _sums_within(
+    encoder: RunningHandcrafted, rows: FlatRows, before: Sequence[Value], values: Value
+) -> Iterator[Value]:
+    """Yield `(numbers · within, 7, rows)` the sums of numbers over the events with frequent values, of each column."""
+    width, left = len(encoder.numeric), list(before)
     for field, column in zip(encoder.categorical, encoder.places.columns, strict=True):
         slots, within = column.slots, column.within
         if within and width:
             group = rows.row * slots + rows.columns[field.name].at_most(slots - 1)
-            inner = _statistics(rows, values.part(1, 1 + width), group, rows.n * slots, width)
-            inner = inner.reshape(-1, slots, width, 6).transposed(2, 1, 3, 0)  # (numbers, slots, 6, rows)
-            moments.append(inner.part(FIRST, FIRST + within, axis=1).reshape(within * width, 6, -1))
-    return moments
+            others = [rows.graph.filled(0, np.float64, width, n, SUMS, rows.n) for n in (FIRST, slots - FIRST - within)]
+            known = left.pop(0).reshape(width, within, SUMS, -1)
+            old = concat([others[0], known, others[1]], 1).transposed(3, 1, 0, 2)
+            inner = _sums(rows, old, values.part(1, 1 + width), group, width)
+            inner = inner.reshape(-1, slots, width, SUMS).transposed(2, 1, 3, 0)  # (numbers, slots, 7, rows)
+            yield inner.part(FIRST, FIRST + within, axis=1).reshape(within * width, SUMS, -1)
 
 
-def _statistics(rows: FlatRows, values: Value, group: Value, groups: Value, width: int) -> Value:
-    """Return `(groups, width, 6)` count, mean, norm, minimum, maximum and last of `(width, events)` values."""
+def _sums(rows: FlatRows, before: Value, values: Value, group: Value, width: int) -> Value:
+    """Return `(groups, width, 7)` the sums of `(width, events)` values after those before, as `running.summed` does."""
     graph = rows.graph
     index = cells(group, width)
     shape = (-1, width) if width > 1 else (-1,)  # an axis of size 1 would slow operators down
     values = values.transposed(1, 0).reshape(*shape)
-    missing, size = values.isnan(), groups * width
-    filled = missing.where(0.0, values)
+    missing = values.isnan()
+    count, first, total, squares, low, high, last = (
+        part.squeeze(1) for part in before.reshape(-1, SUMS).split([1] * SUMS, axis=1)
+    )
+    known, size = count > 0.0, count.size()
 
-    def into(start: float, numbers: Value, reduction: str) -> Value:
-        result = numbers.reshape(-1).scattered(graph.filled(start, numbers.dtype, size), index, reduction)
-        return result.reshape(*shape)
+    def into(start: Value, numbers: Value, reduction: str) -> Value:
+        return numbers.reshape(-1).scattered(start, index, reduction)
 
-    count = into(0, (~missing).cast(np.float64), "add")
-    some = count > 0.0
-    low = some.where(into(np.inf, missing.where(np.inf, values), "min"), 0.0)
-    high = some.where(into(-np.inf, missing.where(-np.inf, values), "max"), 0.0)
-    around = missing.where(0.0, values - low.take(group))
-    mean = low + into(0, around, "add") / count.at_least(1.0)  # exact for equal values
-    around = missing.where(0.0, values - mean.take(group))
-    norm = into(0, around * around, "add").op("Sqrt")
-    each = graph.places(rows.total * width).reshape(*shape)
-    place = into(-1, missing.where(-1, each), "max").at_least(0)
-    last = some.where(concat([filled.reshape(-1), graph.constant(np.zeros(1))], 0).take(place), 0.0)
-    return stack([count, mean, norm, low, high, last], len(shape)).reshape(-1, width, 6)
-
-
-def _merged(first: Value, second: Value) -> Value:
-    """Return `(columns, 6, rows)` the statistics of the values of `first` and then those of `second`."""
-    n, mean, norm, low, high, _ = first.split([1] * 6, axis=1)
-    m, other_mean, other_norm, other_low, other_high, last = second.split([1] * 6, axis=1)
-    weight, difference = m / (n + m).at_least(1.0), other_mean - mean
-    norm = norm * norm + other_norm * other_norm + difference * difference * n * weight
-    both = [n + m, mean + difference * weight, norm.op("Sqrt"), low.at_most(other_low), high.at_least(other_high), last]
-    new = m > 0.0
-    return ((n > 0.0) & new).where(concat(both, 1), new.where(second, first))
+    every = rows.total * width
+    each, flat = graph.places(every).reshape(*shape), concat([values.reshape(-1), graph.constant(np.zeros(1))], 0)
+    begin = into(graph.filled(LAST, np.int64, size), missing.where(LAST, each), "min").at_most(every)
+    end = into(graph.filled(-1, np.int64, size), missing.where(-1, each), "max")
+    first = known.where(first, flat.take(begin))
+    off = missing.where(0.0, values - first.reshape(*shape).take(group))
+    count = into(count, (~missing).cast(np.float64), "add")
+    total, squares = into(total, off, "add"), into(squares, off * off, "add")
+    low = into(known.where(low, np.inf), missing.where(np.inf, values), "min")
+    high = into(known.where(high, -np.inf), missing.where(-np.inf, values), "max")
+    some, last = count > 0.0, (end < 0).where(last, flat.take(end.at_least(0)))
+    return stack([count, first, total, squares, some.where(low, 0.0), some.where(high, 0.0), last], 1).reshape(
+        -1, width, SUMS
+    )
 
 
 def _read(encoder: RunningHandcrafted, state: Value) -> Value:
     """Return `(dim, rows)` float32 the features of states `(k, rows)`."""
     places, m = encoder.places, len(encoder.numeric)
     latest, added, moments = state.split(encoder.sizes)
-    statistics = moments.reshape(encoder.sizes[2] // 6, 6, -1).split([1] * 6, axis=1)
-    count, mean, norm, *_ = (part.squeeze(1) for part in statistics)
+    columns = encoder.sizes[2] // SUMS
+    sums = moments.reshape(columns, SUMS, -1).split([1] * SUMS, axis=1)
+    count, first, total, squares, *others = (part.squeeze(1) for part in sums)
+    off = total / count.at_least(1.0)
+    mean, norm = first + off, (squares - total * off).at_least(0.0).op("Sqrt")
+    statistics = stack([count, mean, norm, *others], 1).reshape(6 * columns, -1)
     parts = [added.part(0, 2), latest.part(1, 2) - latest.part(0, 1)]
     if m:
         n, counts = added.part(0, 1), count.part(1, 1 + m)
@@ -203,7 +209,7 @@ def _read(encoder: RunningHandcrafted, state: Value) -> Value:
         if places.within:
             times = latest.part(encoder.sizes[0] - places.within, encoder.sizes[0])
             parts += [latest.part(1, 2) - (within[0] > 0.0).where(times, latest.part(0, 1))]
-    computed = concat([*parts, moments, norm / (count - 1.0).at_least(1.0).op("Sqrt")], 0)
+    computed = concat([*parts, statistics, norm / (count - 1.0).at_least(1.0).op("Sqrt")], 0)
     logs, *others = _taken(computed, places.features).split([size for size in places.n_features if size])
     logs = (logs / state.graph.constant(places.units.unsqueeze(1).numpy())).signed_log()
     features = _taken(concat([logs, *others], 0), places.order)
