@@ -41,8 +41,8 @@ class RunningHandcrafted(nn.Module):
     scales the column by logs, and raw otherwise. What is undefined is 0, as everything of an empty row is.
 
     A state holds float64 numbers as three float32 numbers each, because stores keep float32. Numbers beyond float32's
-    range are scaled first. So a continued state differs from that of the whole history by rounding of float64 sums
-    only. The span of integer times beyond 2^53 is rounded.
+    range are scaled first. Sums are added in the order of events, so the features of a continued state are the same
+    bits as those of the whole history. The span of integer times beyond 2^53 is rounded.
 
     Relations: `Handcrafted` has these features and those that need all events.
 
