@@ -14,7 +14,7 @@ from torch import Tensor
 from eventvec import torchrun
 from eventvec.dataset import Dataset, check_dataset, last_time, last_times
 from eventvec.encoders.handcrafted import MOMENT
-from eventvec.encoders.interface import Encoder, capabilities, check_encoder, evaluating, lineage_of
+from eventvec.encoders.interface import Encoder, capabilities, check_encoder, evaluating, lineage_of, rows_read
 from eventvec.encoders.joined import Joined
 from eventvec.errors import ConfigError, DataError, refuse_masked, shown
 from eventvec.precision import Precision, exact_cudnn, matmul_precision
@@ -117,6 +117,8 @@ def encode(
     Rows are sorted by length and cut into batches of about as many events, so memory is bounded by choice and
     little is spent on padding. The encoder runs in evaluation mode, without gradients, on the device of its weights.
 
+    Of an encoder without a state, each row is its latest events, as many as the encoder's `latest` says, if it has one.
+
     Rows that begin at the same event are one history at several times. An encoder that continues from a state reads
     such a history once, from each of the times to the next. It reads rows of more than 4,096 events in stretches of as
     many, side by side, because a step takes about as long for many rows as for one.
@@ -152,7 +154,7 @@ def encode(
     if events_per_batch < 1:
         raise ConfigError(f"events_per_batch must be at least 1, got {events_per_batch}")
     device = next((weight.device for weight in encoder.parameters()), x.device)
-    x = x.to(device)  # once: windows onto it cost nothing
+    x = rows_read(encoder, x).to(device)  # once: windows onto it cost nothing
     vectors = torch.empty(len(x), int(encoder.dim))
     done = 0
     continues = capabilities(encoder).continues

@@ -20,7 +20,7 @@ from eventvec.embedding import encode
 from eventvec.encoders import Handcrafted, RunningHandcrafted
 from eventvec.encoders.aggregates import finite
 from eventvec.encoders.handcrafted import MOMENT
-from eventvec.encoders.running import _joined, _split
+from eventvec.encoders.running import _split, joined
 from eventvec.errors import ConfigError, DataError
 from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Numeric, Schema
 from eventvec.sequences import Sequences
@@ -429,7 +429,7 @@ def test_a_state_holds_numbers_beyond_the_range_of_float32():
     numbers = torch.tensor([sizes, [-size for size in sizes]], dtype=torch.float64)
     state = _split(numbers)
     assert state.isfinite().all()
-    torch.testing.assert_close(_joined(state), numbers, rtol=1e-15, atol=1e-45)
+    torch.testing.assert_close(joined(state), numbers, rtol=1e-15, atol=1e-45)
 
 
 def test_continuing_with_the_largest_numbers_equals_reading_the_whole():
@@ -446,8 +446,28 @@ def test_continuing_with_the_largest_numbers_equals_reading_the_whole():
     assert torch.equal(encoder.read(state), encoder(x))
 
 
-def test_features_that_need_all_events_have_no_state():
-    assert not hasattr(Handcrafted(make.schema()), "state")
+@given(st.lists(st.integers(0, 80), min_size=1, max_size=5), st.integers(30, 60), st.integers(0, 2**32 - 1))
+def test_states_and_the_latest_events_give_the_same_bits_as_whole_histories(lengths, latest, seed):
+    rng, schema = np.random.default_rng(seed), a_schema((4, 1), (True, False), "integer")
+    x, encoder = random_rows(rng, schema, lengths), Handcrafted(schema, values=3, frequent=2, within=2, latest=latest)
+    rows, middle = torch.arange(len(x)), torch.from_numpy(rng.integers(0, x.lengths.numpy() + 1))
+    state = encoder.state(x.slice(rows, torch.zeros_like(middle), middle))
+    state = encoder.state(x.slice(rows, middle, x.lengths - middle), state)
+    kept = x.lengths.clamp(max=latest)
+    assert torch.equal(encoder.read(state, x.slice(rows, x.lengths - kept, kept)), encoder(x))
+
+
+def test_only_sums_and_the_first_event_are_read_beyond_the_latest_events():
+    schema = a_schema((4,), (False,), "integer")
+    x = random_rows(np.random.default_rng(0), schema, [70])
+    encoder, row, kept = Handcrafted(schema, latest=40), torch.tensor([0]), torch.tensor([40])
+    window = x.slice(row, torch.tensor([30]), kept)
+    short, whole = encoder(window)[0], encoder(x)[0]
+    of_sums, tenure = len(encoder.running.names), encoder.names.index("time: tenure")
+    assert torch.equal(whole[:of_sums], encoder.running(x)[0])
+    assert not torch.equal(whole[:of_sums], short[:of_sums])
+    differs = (whole != short).nonzero()[:, 0]
+    assert differs[differs >= of_sums].tolist() == [tenure]
     running = RunningHandcrafted(make.schema(), within=50)
     assert Handcrafted(make.schema()).names[: running.dim] == running.names
 

@@ -9,6 +9,7 @@ import polars as pl
 
 from eventvec.blocks.earlier_labels import earlier_labels, width_of
 from eventvec.blocks.rows import Features, Rows
+from eventvec.encoders.interface import LATEST
 from eventvec.errors import ConfigError
 from eventvec.labels.future_options import FutureOptions
 from eventvec.labels.horizons import Rule, name_of_labels
@@ -21,6 +22,7 @@ from eventvec.tables.coding import kind_of
 from eventvec.tables.cutoffs import ends
 from eventvec.tables.label_times import KNOWN_AT, RULE, TimedLabels, readable
 from eventvec.tables.sources import Tabular, read_table
+from eventvec.views.cuts import latest
 
 READ = (
     "Earlier labels of each entity are read as features, computed from its events by the rule of future_labels, as "
@@ -31,7 +33,7 @@ NOT_READ = "Earlier labels are not read as features, although the labels have a 
 
 @dataclass(frozen=True, eq=False)
 class LabelsByRule:
-    """The entity's own earlier labels, computed from its events; those that are known by the moment of prediction.
+    """The entity's own earlier labels that are known by the moment of prediction, computed from its latest events.
 
     Relations: `EarlierLabels` reads them from a table.
 
@@ -57,7 +59,7 @@ class LabelsByRule:
             moments = ends(data.schema, moments)  # a label is known as soon as the last event of its horizon is read
         values = np.zeros((len(data), self.dim))
         limits = ends(data.schema, moments, self.inclusive)
-        for part, histories, labels in known_labels(data.sequences, self.rule, limits):
+        for part, histories, labels in known_labels(latest(data.sequences, LATEST), self.rule, limits):
             values[part] = earlier_labels(histories, moments[part], labels, self.target, data.schema, self.inclusive)
         return values, [""] * values.shape[1]
 

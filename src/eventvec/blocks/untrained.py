@@ -22,7 +22,7 @@ from eventvec.encoders.codes import Codes
 from eventvec.encoders.compressed import Compressed
 from eventvec.encoders.convolutions import Convolutions
 from eventvec.encoders.handcrafted import Handcrafted
-from eventvec.encoders.interface import Encoder
+from eventvec.encoders.interface import Encoder, bound_reading, rows_read
 from eventvec.encoders.joined import Joined
 from eventvec.encoders.running import RunningHandcrafted
 from eventvec.errors import ConfigError, shown
@@ -123,8 +123,9 @@ class EventBlock(Encoded):
     def of(cls, kind: str, schema: Schema, sizes: Sizes, rows: Sequences | None = None) -> EventBlock:
         """Return a block, fitted to rows if they are given."""
         encoder = BLOCKS[kind](schema, **sizes)
+        bound_reading(encoder)
         if rows is not None and hasattr(encoder, "fit"):
-            encoder.fit(rows)
+            encoder.fit(rows_read(encoder, rows))
         return cls(encoder.eval(), kind, sizes)
 
     @property

@@ -32,7 +32,7 @@ class Compressed(nn.Module):
     largest size is positive. If the features vary in fewer directions than there are components, the last numbers of
     each vector are 0.
 
-    The encoder continues from a stored state if the other encoder does.
+    The encoder has the state of the other encoder, if that has one.
 
     Relations: `Joined` puts such vectors beside a learned one.
 
@@ -85,9 +85,23 @@ class Compressed(nn.Module):
         """Whether most numbers of a state of the other encoder are 0."""
         return capabilities(self.encoder).sparse
 
-    def read(self, state: Tensor) -> Tensor:
-        """Return `(n, dim)` float32 the vectors of states."""
-        return self._compressed(cast(Any, self.encoder).read(state))
+    @property
+    def latest(self) -> int | None:
+        """How many of a row's latest events the other encoder reads beside its state, or alone."""
+        return capabilities(self.encoder).latest
+
+    @latest.setter
+    def latest(self, count: int) -> None:
+        cast(Any, self.encoder).latest = count
+
+    @property
+    def reads_moment(self) -> bool:
+        """Whether the other encoder reads each row's moment of prediction."""
+        return capabilities(self.encoder).reads_moment
+
+    def read(self, state: Tensor, *latest: Sequences) -> Tensor:
+        """Return `(n, dim)` float32 the vectors of states, as the other encoder reads them."""
+        return self._compressed(cast(Any, self.encoder).read(state, *latest))
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: the rows that the other encoder can read."""

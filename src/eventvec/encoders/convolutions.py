@@ -109,6 +109,11 @@ class Convolutions(nn.Module):
             rows = latest(x, self.window)
             return by_blocks(rows, self.dim, self.dim, lambda block, _: self._features(block), self._width)
 
+    @property
+    def latest(self) -> int:
+        """How many of a row's latest events are read."""
+        return self.window
+
     @torch.no_grad()
     def fit(self, x: Sequences) -> Self:
         """Return the encoder itself, after the means and deviations of codes were computed from the latest events."""

@@ -8,11 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.encoders.aggregates import by_blocks, finite
-from eventvec.encoders.running import RunningHandcrafted, at, deviation, signed_log, statistics, tally
+from eventvec.encoders.interface import LATEST
+from eventvec.encoders.running import RunningHandcrafted, at, deviation, joined, signed_log, statistics, tally
 from eventvec.encoders.running_places import COUNT, HIGH, LOW, MEAN
 from eventvec.errors import DataError
+from eventvec.options import at_least
 from eventvec.schema import FIRST, MISSING, Schema
 from eventvec.sequences import Sequences
+from eventvec.views.cuts import latest
 
 MOMENT = "moment of prediction"
 """The static value with each row's moment of prediction, in the unit of the column `time`."""
@@ -26,13 +29,13 @@ RECENT = (3, 10, 30)
 class Handcrafted(nn.Module):
     """An encoder without parameters: what an analyst would compute from a row's events to predict something.
 
-    It has all features of `RunningHandcrafted`, which an update continues exactly, and features that need all events or
-    the moment of prediction:
+    It has all features of `RunningHandcrafted`, of the whole history, which an update continues exactly. The others are
+    of the latest events alone, at most `latest` of them, and of the moment of prediction:
 
-    - timing: the times since the last and since the first event (recency and tenure) at the moment of prediction; the
-      median gap; the shares of events in the last half, quarter and tenth of the row's span; and the same shares of the
-      time from the first event to the moment, with the rate of events there, the log of the count over the count that
-      an even rate would give, each with 1 added;
+    - timing: the times since the last event and since the first of all (recency and tenure) at the moment of
+      prediction; the median gap; the shares of events in the last half, quarter and tenth of the row's span; and the
+      same shares of the time from the first event to the moment, with the rate of events there, the log of the count
+      over the count that an even rate would give, each with 1 added;
     - for each numeric column: the mean in the late half of the span minus that in the early half (change), and the
       change per span of the least squares line over time (slope);
     - for each categorical column: the number of distinct values, the entropy in nats, the share of the most frequent
@@ -45,6 +48,9 @@ class Handcrafted(nn.Module):
     Scales are as in `RunningHandcrafted`. What is undefined is 0, as everything of an empty row is. If all events
     of a row have one time, the row is late as a whole.
 
+    A state is that of `RunningHandcrafted`; with the latest events beside it, it gives the same bits as the whole
+    history.
+
     Relations: `Aggregates` has the set of the CoLES paper, without times.
 
     Args:
@@ -54,9 +60,10 @@ class Handcrafted(nn.Module):
         frequent: How many of these values also have shares of the late half and of the last events, and say whether the
             last event has them.
         within: How many of these values have further statistics of each numeric column.
+        latest: How many of a row's latest events the features are of that do not follow from sums.
 
     Raises:
-        ConfigError: If `values`, `frequent` or `within` is negative.
+        ConfigError: If `values`, `frequent` or `within` is negative, or `latest` is below 30.
 
     Example:
         >>> encoder = Handcrafted(Schema("card", "day", "integer"), moment=60)
@@ -66,14 +73,22 @@ class Handcrafted(nn.Module):
     """
 
     reads_moment = True
+    sparse = True
     names: tuple[str, ...]
     dim: int
 
     def __init__(
-        self, schema: Schema, moment: float | None = None, values: int = 200, frequent: int = 20, within: int = 50
+        self,
+        schema: Schema,
+        moment: float | None = None,
+        values: int = 200,
+        frequent: int = 20,
+        within: int = 50,
+        latest: int = LATEST,
     ) -> None:
         super().__init__()
-        self.running = RunningHandcrafted(schema, values, frequent, within)
+        at_least("latest", latest, RECENT[-1])
+        self.running, self.latest = RunningHandcrafted(schema, values, frequent, within), latest
         self.moment, self.values, self.frequent, self.within = moment, values, frequent, within
         self.clock = schema.clock
         self.numeric, self.categorical = schema.numeric, schema.categorical
@@ -84,9 +99,29 @@ class Handcrafted(nn.Module):
     def forward(self, x: Sequences) -> Tensor:
         """Return the features of each row, `(n, dim)` float32."""
         moment = self._moments(x)
-        return by_blocks(
-            x, self._width, self.dim, lambda rows, block: self._features(rows, moment[block].to(rows.device))
-        )
+
+        def features(rows: Sequences, block: slice) -> Tensor:
+            return self._features(self.running.unstored(rows), rows, moment[block].to(rows.device))
+
+        return by_blocks(x, self._width, self.dim, features)
+
+    @property
+    def stored_dim(self) -> int:
+        """The size of a state."""
+        return self.running.stored_dim
+
+    def state(self, x: Sequences, initial: Tensor | None = None) -> Tensor:
+        """Return `(n, k)` float32 the state after each row, from states before it, or those of empty rows."""
+        return self.running.state(x, initial)
+
+    def read(self, state: Tensor, x: Sequences) -> Tensor:
+        """Return `(n, dim)` float32 the features of states, and of rows of events of which the latest are read."""
+        moment = self._moments(x)
+
+        def features(rows: Sequences, block: slice) -> Tensor:
+            return self._features(joined(state[block].to(rows.device)), rows, moment[block].to(rows.device))
+
+        return by_blocks(x, self._width, self.dim, features)
 
     def _moments(self, x: Sequences) -> Tensor:
         moment = x.static.get(MOMENT)
@@ -100,13 +135,15 @@ class Handcrafted(nn.Module):
         kind = torch.float64 if isinstance(self.moment, float) else torch.int64
         return torch.tensor(self.moment, dtype=kind, device=x.device).expand(len(x))
 
-    def _features(self, x: Sequences, moment: Tensor) -> Tensor:
+    def _features(self, state: Tensor, x: Sequences, moment: Tensor) -> Tensor:
+        """Return the features of states of float64, rows of events, and moments of prediction."""
+        x, begun = latest(x, self.latest), state[:, 0]
         n, rows, time = len(x), x.rows(), x.values("time")
         ends = x.lengths.cumsum(0) - 1
         first, last = at(time, ends + 1 - x.lengths), at(time, ends)
         span = (last - first).double()
         late = (last[rows] - time).double() * 2 <= span[rows]
-        parts = self._timing(x, moment, first, last)
+        parts = self._timing(x, moment, first, last, begun)
         place = (time - first[rows]).double() / span[rows].clamp(min=torch.finfo(torch.float64).tiny)
         for column in self.numeric:
             change = torch.stack(_changes(x.values(column.name).double(), late, place, rows, n), 1)
@@ -135,14 +172,15 @@ class Handcrafted(nn.Module):
                 means = statistics(values, group, n * slots).view(n, slots, 6)[:, FIRST:-1, MEAN]
                 parts.append(signed_log(means) if column.log else means)
         extra = torch.cat(parts, 1).masked_fill((x.lengths == 0).unsqueeze(1), 0)
-        return torch.cat([self.running.features(x), finite(extra)], 1)
+        return torch.cat([self.running.of_states(state), finite(extra)], 1)
 
-    def _timing(self, x: Sequences, moment: Tensor, first: Tensor, last: Tensor) -> list[Tensor]:
+    def _timing(self, x: Sequences, moment: Tensor, first: Tensor, last: Tensor, begun: Tensor) -> list[Tensor]:
         """Return recency, tenure, median gap, shares and rates of late events, and the times since the last events."""
         n, rows, time = len(x), x.rows(), x.values("time")
         recency, tenure, span = (moment - last).double(), (moment - first).double(), (last - first).double()
+        whole = moment.double() - begun  # the first event may be older than the latest ones
         gaps = time.diff(prepend=time[:1]).double().masked_fill(x.steps() == 0, torch.nan)
-        seconds = torch.stack([recency, tenure, _medians(gaps, rows, x.lengths)], 1) / (1e6 if self.clock else 1)
+        seconds = torch.stack([recency, whole, _medians(gaps, rows, x.lengths)], 1) / (1e6 if self.clock else 1)
         count = x.lengths.double()
         before_last, before_moment = (last[rows] - time).double(), (moment[rows] - time).double()
         late_in_span = [tally(before_last * k <= span[rows], rows, n) for k in LATE.values()]

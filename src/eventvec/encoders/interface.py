@@ -13,9 +13,12 @@ from torch import Tensor, nn
 from eventvec.errors import ConfigError
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, histories
+from eventvec.views.cuts import latest
 
 DEEPEST = 1000
 """The largest number of layers of an encoder."""
+LATEST = 2000
+"""How many of an entity's latest events an encoder without a state reads of data, unless it names another number."""
 T = TypeVar("T")
 
 
@@ -115,7 +118,8 @@ class Capabilities:
         state_dim: The size of these vectors; `dim` if it has none.
         causal: Whether they are independent of later events.
         state: Returns `(n, k)` the state after each row, from initial states if they are given.
-        read: Returns `(n, dim)` the embedding of each state. With `state`, the encoder continues exactly.
+        read: Returns `(n, dim)` the embedding of each state; if it has `latest`, from states and rows of latest events.
+        latest: How many of a row's latest events are read: beside the state of all, if it has one, and otherwise alone.
         beginnings: Returns `(m, dim)` the embeddings of the first events of rows, from the rows, `(m,)` the row of each
             and `(m,)` the number of events of each; every row is read once.
         sparse: Whether most numbers of a state are 0, so stores keep the others with their places.
@@ -136,6 +140,7 @@ class Capabilities:
     causal: bool = False
     state: Callable[..., Tensor] | None = None
     read: Callable[..., Tensor] | None = None
+    latest: int | None = None
     beginnings: Callable[[Sequences, Tensor, Tensor], Tensor] | None = None
     sparse: bool = False
     stored_dim: int | None = None
@@ -149,7 +154,12 @@ class Capabilities:
 
     @property
     def continues(self) -> bool:
-        """Whether the encoder continues exactly from a stored state."""
+        """Whether the encoder continues exactly from a stored state alone."""
+        return self.has_state and self.latest is None
+
+    @property
+    def has_state(self) -> bool:
+        """Whether the encoder has a state after each row, from which it goes on with later events."""
         return self.state is not None and self.read is not None
 
 
@@ -162,6 +172,19 @@ def declarations(part: object, kind: type[T]) -> T:
     """Return a dataclass of the attributes of a part that are fields of it, with its defaults for absent ones."""
     values = {each.name: getattr(part, each.name, None) for each in fields(cast(Any, kind))}
     return kind(**{name: value for name, value in values.items() if value is not None})
+
+
+def bound_reading(encoder: Encoder) -> None:
+    """Let an encoder without a state read the `LATEST` events of each row alone, unless it names a number itself."""
+    has = capabilities(encoder)
+    if not has.has_state and has.latest is None:
+        cast(Any, encoder).latest = LATEST
+
+
+def rows_read(encoder: Encoder, x: Sequences) -> Sequences:
+    """Return rows with the events that an encoder reads: the latest ones, where it has no state of the others."""
+    has = capabilities(encoder)
+    return x if has.latest is None or has.has_state else latest(x, has.latest)
 
 
 def embed_beginnings(encoder: Encoder, x: Sequences) -> Tensor:

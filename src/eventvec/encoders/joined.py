@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import Encoder, capabilities, check_encoder, readable_rows
+from eventvec.encoders.interface import Encoder, capabilities, check_encoder, readable_rows, rows_read
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
 
@@ -57,7 +57,7 @@ class Joined(nn.Module):
 
     def forward(self, x: Sequences) -> Tensor:
         """Return `(n, dim)`, one vector per row."""
-        return torch.cat([encoder(x) for encoder in self._each()], 1)
+        return torch.cat([encoder(rows_read(encoder, x)) for encoder in self._each()], 1)
 
     @property
     def state(self) -> Callable[..., Tensor]:

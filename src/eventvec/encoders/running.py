@@ -88,17 +88,17 @@ class RunningHandcrafted(nn.Module):
 
     def forward(self, x: Sequences) -> Tensor:
         """Return the features of each row, `(n, dim)` float32."""
-        return by_blocks(x, self.width, self.dim, lambda rows, _: self.features(rows))
+        return by_blocks(x, self.width, self.dim, lambda rows, _: self.of_states(self.unstored(rows)))
 
-    def features(self, x: Sequences) -> Tensor:
-        """Return `(n, dim)` float32 the features of rows that fit into memory together."""
-        return self._read(self._state(x, None))
+    def unstored(self, x: Sequences) -> Tensor:
+        """Return `(n, k / 3)` float64 the states after rows that fit into memory together, as `joined` gives them."""
+        return self._state(x, None)
 
     def state(self, x: Sequences, initial: Tensor | None = None) -> Tensor:
         """Return `(n, k)` float32 the state after each row, from states before it, or those of empty rows."""
 
         def state(rows: Sequences, block: slice) -> Tensor:
-            return _split(self._state(rows, None if initial is None else _joined(initial[block].to(rows.device))))
+            return _split(self._state(rows, None if initial is None else joined(initial[block].to(rows.device))))
 
         return by_blocks(x, self.width, self.stored_dim, state)
 
@@ -110,7 +110,7 @@ class RunningHandcrafted(nn.Module):
     def read(self, state: Tensor) -> Tensor:
         """Return `(n, dim)` float32 the features of states."""
         place = torch.device("cpu") if state.device.type == "mps" else state.device
-        return self._read(_joined(state.to(place))).to(state.device)
+        return self.of_states(joined(state.to(place))).to(state.device)
 
     def _state(self, x: Sequences, before: Tensor | None) -> Tensor:
         """Return `(n, s)` float64: the latest values, what is added, and the statistics of gaps and numbers."""
@@ -189,7 +189,8 @@ class RunningHandcrafted(nn.Module):
                 sums.append(summed(sums_before.reshape(-1, SUMS), number, group).view(n, -1))
         return times, sums
 
-    def _read(self, state: Tensor) -> Tensor:
+    def of_states(self, state: Tensor) -> Tensor:
+        """Return `(n, dim)` float32 the features of states of float64, see `unstored`."""
         latest, added, moments = state.split(self.sizes, 1)
         places, statistics = self.places, of_sums(moments.unflatten(1, (-1, SUMS)))
         parts = [added[:, :2], latest[:, 1:2] - latest[:, :1]]
@@ -335,7 +336,7 @@ def _split(values: Tensor) -> Tensor:
     )
 
 
-def _joined(state: Tensor) -> Tensor:
+def joined(state: Tensor) -> Tensor:
     """Return `(n, k)` float64, the numbers that `_split` took apart."""
     first, middle, last = state.double().chunk(3, 1)
     beyond = last.abs() > first.abs()

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.dataset import static_values
-from eventvec.encoders.interface import Encoder, check_encoder, embed_beginnings
+from eventvec.encoders.interface import Encoder, bound_reading, check_encoder, embed_beginnings, rows_read
 from eventvec.encoders.static_inputs import StaticInputs
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods import label_losses
@@ -100,6 +100,7 @@ class Supervised(nn.Module):
         super().__init__()
         check_encoder(encoder)
         check_schema(schema)
+        bound_reading(encoder)
         self.label_fields = tuple(label_losses.label_field(schema, name) for name in label_losses.label_names(label))
         self.encoder, self.schema, self.batch_norm = encoder, schema, batch_norm
         self.label = label if isinstance(label, str) else tuple(label)
@@ -166,6 +167,7 @@ class Supervised(nn.Module):
         rows = batch
         if self.views is not None and self.training:
             batch, _ = self.views(batch, rng)  # a view keeps the static values of its row, so the label too
+        batch = rows_read(self.encoder, batch)
         z = embed_beginnings(self.encoder, batch) if self.rows_begin_alike else self.encoder(batch)
         outputs = _outputs(z, self.inputs, self.head, self.label_fields, batch)
         weights = torch.stack([self.weights_for(batch, target) for target in self.label_fields])
@@ -270,7 +272,7 @@ class Predictor(nn.Module):
 
     def forward(self, x: Sequences) -> Tensor:
         """Return `(n, dim)`."""
-        return self.of_vectors(self.encoder(x), x)
+        return self.of_vectors(self.encoder(rows_read(self.encoder, x)), x)
 
     def of_vectors(self, z: Tensor, x: Sequences) -> Tensor:
         """Return `(n, dim)` from the embeddings of rows, of which only static columns are read."""

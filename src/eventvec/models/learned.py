@@ -10,11 +10,12 @@ import numpy as np
 
 from eventvec.blocks.rows import Features, Rows
 from eventvec.embedding import encode
-from eventvec.encoders.interface import Encoder, readable_rows
+from eventvec.encoders.interface import LATEST, Encoder, bound_reading, readable_rows
 from eventvec.learners.fitted import probabilities
 from eventvec.learners.metrics import Task
 from eventvec.methods.declarations import Method, declared
 from eventvec.sequences import Array, Sequences
+from eventvec.views.cuts import latest
 
 LEARNED, NETWORK = "learned", "network"
 """The names of the two blocks."""
@@ -33,6 +34,9 @@ class Learned:
     method: Method
     config: Mapping[str, Any] = field(default_factory=dict)
     is_network: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        bound_reading(self.encoder)
 
     @property
     def encoder(self) -> Encoder:
@@ -55,7 +59,7 @@ class Learned:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """The predictions of a network that was trained on the label.
+    """The predictions of a network that was trained on the label, from the latest events of each row.
 
     Args:
         model: Its `Model`, of the method `supervised`.
@@ -82,7 +86,7 @@ class Network:
         """Return the predictions of rows, as those of `learners.fitted.Fitted`."""
         predictor = declared(self.model.method).predictor
         assert predictor is not None
-        outputs = encode(predictor, x).numpy().astype(np.float64)
+        outputs = encode(predictor, latest(x, LATEST)).numpy().astype(np.float64)
         if self.task == "numeric":
             return outputs[:, 0]
         shares = probabilities("multiclass", outputs)

@@ -9,15 +9,16 @@ import numpy as np
 import torch
 
 from eventvec.dataset import Dataset
-from eventvec.encoders.interface import capabilities
+from eventvec.encoders.interface import LATEST, capabilities
 from eventvec.learners.stacking import assembled
 from eventvec.learners.task import Target
 from eventvec.models import Model
 from eventvec.models.learned import Network
 from eventvec.schema import FIRST, Categorical, Numeric, Static
-from eventvec.sequences import Array, Sequences
+from eventvec.sequences import Array
 from eventvec.training.loop import train
 from eventvec.training.setup import set_up
+from eventvec.views.cuts import latest
 
 AUXILIARY = {"auxiliary": "next_event", "auxiliary_weight": 0.1}
 """The loss that is added to that of the label, if the encoder has a state after each event: .1 was ahead of 0 and 1 on
@@ -84,6 +85,6 @@ class NetworkTraining:
             fields.append(Numeric(WEIGHT, log=False))
             static[WEIGHT] = torch.from_numpy(self.weights[rows]).float()
         x = data.sequences
-        labelled = Sequences(x.columns, x.starts, x.lengths, static)
+        labelled = latest(replace(x, static=static), LATEST)
         schema = replace(data.schema, static=tuple(fields))
         return replace(data, sequences=labelled, schema=schema, label_times=())
