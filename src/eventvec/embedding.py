@@ -181,6 +181,24 @@ def encode(
     return vectors
 
 
+def read_states(encoder: Encoder, x: Sequences, state: Tensor) -> Tensor:
+    """Return `(n, dim)` float32 what `encode` does of whole histories, from the states after them.
+
+    Args:
+        encoder: An encoder that has a state.
+        x: The latest events of each history.
+        state: The states.
+    """
+    device = next((weight.device for weight in encoder.parameters()), x.device)
+    has = capabilities(encoder)
+    assert has.read is not None
+    with evaluating(encoder), torch.inference_mode():
+        latest_events = () if has.latest is None else (x.to(device),)
+        vectors: Tensor = has.read(state.to(device), *latest_events).float().cpu()
+    check_finite(vectors, x)
+    return vectors
+
+
 def check_finite(vectors: Tensor, x: Sequences) -> None:
     """Refuse vectors of rows that are not finite, and name the column that is the reason.
 

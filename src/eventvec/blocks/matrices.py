@@ -16,6 +16,8 @@ from eventvec.sequences import Array
 
 LARGEST = 1e30
 """The largest feature by its size."""
+FEW = 64
+"""Up to this number of rows, starting threads takes longer than computing one block after the other."""
 PART = 4096
 """The number of rows of which one thread computes features at once."""
 
@@ -42,6 +44,9 @@ def features_of(blocks: Mapping[str, Block], rows: Rows, last: float | None = No
             return block.features(rows)
         return block.features(replace(rows, data=rows.data[start : start + PART]))
 
+    if len(rows.data) <= FEW:
+        with matmul_precision("float32", torch.device("cpu")):
+            return {name: block.features(rows) for name, block in blocks.items()}
     starts = range(0, max(len(rows.data), 1), PART)
     tasks = [
         (name, start) for name, block in blocks.items() for start in starts[: None if hasattr(block, "encoder") else 1]

@@ -11,10 +11,16 @@ import pyarrow as pa
 from torch import Tensor
 
 from eventvec.dataset import Dataset
+from eventvec.embedding import encode, read_states
 from eventvec.encoders.handcrafted import MOMENT
-from eventvec.sequences import Array
+from eventvec.encoders.interface import Encoder
+from eventvec.sequences import Array, Sequences
 from eventvec.tables.label_times import TimedLabels
 from eventvec.tables.sources import Tabular
+
+STATE = "state of "
+"""What stands before the name of a block in the static value with its running states, where rows have the latest events
+alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +62,13 @@ class Block(Protocol):
 
     def features(self, rows: Rows) -> Features:
         """Return the features of rows."""
+
+
+def vectors_of(encoder: Encoder, x: Sequences, block: str) -> Array:
+    """Return `(n, dim)` float32 the vectors of rows by a block's encoder, from histories or from states and events."""
+    state = x.static.get(STATE + block)
+    vectors: Array = (read_states(encoder, x, state) if isinstance(state, Tensor) else encode(encoder, x)).numpy()
+    return vectors
 
 
 def filled(values: Array, means: Array) -> Array:

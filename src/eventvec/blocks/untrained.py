@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.blocks.handcrafted_sets import bounded, feature_columns
-from eventvec.blocks.rows import Features, Rows
-from eventvec.embedding import encode
+from eventvec.blocks.rows import Features, Rows, vectors_of
 from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.codes import Codes
 from eventvec.encoders.compressed import Compressed
@@ -89,25 +88,7 @@ WITHIN: Mapping[str, tuple[str, ...]] = {HANDCRAFTED: (AGGREGATES, TIMING), AGGR
 
 
 @dataclass(frozen=True, eq=False)
-class Encoded:
-    """The vectors of an encoder."""
-
-    encoder: Encoder
-
-    @property
-    def dim(self) -> int:
-        """The number of features."""
-        return int(self.encoder.dim)
-
-    def features(self, rows: Rows) -> Features:
-        """Return the vectors of rows, as `Block` has them."""
-        values = encode(self.encoder, rows.data.sequences).numpy()
-        names = getattr(self.encoder, "names", ()) or [""] * values.shape[1]
-        return values, feature_columns(rows.data.schema, names)
-
-
-@dataclass(frozen=True, eq=False)
-class EventBlock(Encoded):
+class EventBlock:
     """Features of the events alone, from an encoder without training.
 
     Args:
@@ -116,8 +97,20 @@ class EventBlock(Encoded):
         sizes: The arguments of the encoder besides the schema.
     """
 
+    encoder: Encoder
     kind: str
     sizes: Sizes
+
+    @property
+    def dim(self) -> int:
+        """The number of features."""
+        return int(self.encoder.dim)
+
+    def features(self, rows: Rows) -> Features:
+        """Return the vectors of rows, as `Block` has them."""
+        values = vectors_of(self.encoder, rows.data.sequences, self.kind)
+        names = getattr(self.encoder, "names", ()) or [""] * values.shape[1]
+        return values, feature_columns(rows.data.schema, names)
 
     @classmethod
     def of(cls, kind: str, schema: Schema, sizes: Sizes, rows: Sequences | None = None) -> EventBlock:

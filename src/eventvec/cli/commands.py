@@ -278,7 +278,9 @@ def update(
     json_: Json = False,
     **options: Any,
 ) -> None:
-    """Write one embedding for each entity that has new events, from its stored state and these events alone.
+    """Write the prediction of each entity that has new events, or its vector if the model predicts nothing.
+
+    They follow from what is stored of the entity, and these events alone.
 
     A file has the rows of these entities only. In a table of a database, the rows of other entities remain.
 
@@ -324,11 +326,15 @@ def update(
         updated = batches.update(trained, events, state, **options)
     terminal.notes(updated.notes)
     z = updated.embeddings
-    for path, each in followed.items():  # before the output, whose absence tells a job to try again
-        each.update(z).save(path)
-    tables.write(output, z, merge=address_of(output) is not None, overwrite=overwrite)
-    counts = {"entities": len(z), "new": updated.new, "late": updated.late, "applied": updated.applied}
-    terminal.show({"output": name_of(output), **counts, "dim": z.shape[1], "run": trained.id}, json_)
+    if z is not None:
+        for path, each in followed.items():  # before the output, whose absence tells a job to try again
+            each.update(z).save(path)
+    written = z if updated.predictions is None else updated.predictions
+    assert written is not None
+    tables.write(output, written, merge=address_of(output) is not None, overwrite=overwrite)
+    counts = {"entities": len(written), "new": updated.new, "late": updated.late, "applied": updated.applied}
+    held = {"labels": list(trained.heads)} if z is None else {"dim": z.shape[1]}
+    terminal.show({"output": name_of(output), **counts, **held, "run": trained.id}, json_)
 
 
 @command

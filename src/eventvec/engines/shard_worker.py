@@ -23,7 +23,7 @@ from eventvec.dataset import Dataset, Origin
 from eventvec.embedding import choose_device
 from eventvec.engines.event_parts import shards_of
 from eventvec.engines.job import Job
-from eventvec.errors import CheckpointError, DataError, EventvecError, EventvecWarning
+from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError, EventvecWarning
 from eventvec.files import write_text
 from eventvec.models import Model
 from eventvec.options import option_types
@@ -177,8 +177,11 @@ def _embedded(job: Job, run: Model, shard: int, data: Dataset) -> tuple[Embeddin
     if options.get("history") is not None:
         options["history"] = _part_of_table(job, run, shard, options["history"])
     place = Shard(shard, job.shards, str(job.stores))
+    if not run.vector:
+        raise ConfigError(f"the model {run.id} has no vectors, which an engine writes; update without an engine")
     updated = apply_batch(run, data, store_of(job.state, shard), UpdateOptions(**options), TableFormat(), place)
     facts = {"new": updated.new, "late": updated.late, "applied": updated.applied}
+    assert updated.embeddings is not None
     return updated.embeddings, {**facts, "notes": list(updated.notes)}
 
 

@@ -80,7 +80,7 @@ def _described(folder: Path, run_id: str, shards: int | None) -> StateFolder | N
     if shards not in (None, held.shards):
         raise ConfigError(f"{folder} has {held.shards} shards, got shards={shards}; leave shards (--shards) out")
     for shard in range(held.shards if held.created else 0):
-        with opened(store_of(folder, shard), run_id, None, shard=Shard(shard, held.shards, held.id)):
+        with opened(store_of(folder, shard), run_id, shard=Shard(shard, held.shards, held.id)):
             pass
     return held
 
@@ -108,6 +108,6 @@ def forget_in_shards(state: Path | str, key: str, run: str) -> None:
     if held is None or not held.created:
         raise CheckpointError(f"{folder} holds no state stores")
     shard = int(shards_of(pa.chunked_array([[key]]), held.shards, "the key")[0])
-    with opened(store_of(folder, shard), run, None, shard=Shard(shard, held.shards, held.id)) as store:
+    with opened(store_of(folder, shard), run, shard=Shard(shard, held.shards, held.id)) as store:
         if not store.forget(key):
             raise DataError(f"{folder} has no entity of that key; write whole numbers in digits, UUIDs in lower case")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from eventvec.blocks.matrices import features_of, matrices
-from eventvec.blocks.rows import Block, Rows
+from eventvec.blocks.rows import Block, Features, Rows
 from eventvec.learners.stacking import Stacked
 from eventvec.learners.task import Target
 from eventvec.sequences import Array
@@ -57,11 +57,31 @@ class Head:
         """The names of the blocks that the learners read."""
         return list(dict.fromkeys(part for name, _ in self.stack.models for part in self.sets[name]))
 
-    def predict(self, blocks: Mapping[str, Block], rows: Rows) -> Array:
-        """Return `(n, classes)` probabilities, or `(n,)` numbers, from the blocks of the model."""
-        every = {**blocks, **self.blocks}
-        features = features_of({name: every[name] for name in self.used}, rows)
+    def predict(self, features: Mapping[str, Features], n: int) -> Array:
+        """Return `(n, classes)` probabilities, or `(n,)` numbers, from the features of the blocks in `used`."""
         sets = {name: self.sets[name] for name, _ in self.stack.models}
-        x = matrices(features, sets)[0] if sets else {"": np.empty((len(rows.data), 0))}
+        x = matrices(features, sets)[0] if sets else {"": np.empty((n, 0))}
         predicted = self.stack.predict(x)
         return np.stack([1 - predicted, predicted], 1) if self.target.task == "binary" else predicted
+
+
+def predictions_of(
+    blocks: Mapping[str, Block], heads: Mapping[str, Head], rows: Rows, further: Sequence[str] = ()
+) -> tuple[dict[str, Array], dict[str, Features]]:
+    """Return what heads predict for rows, by the label, and the features of the blocks of the model.
+
+    Blocks that several heads read are computed once, and those that none reads not at all.
+
+    Args:
+        blocks: The blocks of the model.
+        heads: The heads by the name of the label.
+        rows: The rows.
+        further: Blocks whose features are returned too.
+    """
+    names = dict.fromkeys([*further, *(name for head in heads.values() for name in head.used if name in blocks)])
+    features = features_of({name: blocks[name] for name in names}, rows)
+    predicted = dict[str, Array]()
+    for label, head in heads.items():
+        own = features_of({name: head.blocks[name] for name in head.used if name in head.blocks}, rows)
+        predicted[label] = head.predict({**features, **own}, len(rows.data))
+    return predicted, features

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from eventvec.blocks.rows import Features, Rows
+from eventvec.blocks.rows import Features, Rows, vectors_of
 from eventvec.embedding import encode
 from eventvec.encoders.interface import LATEST, Encoder, bound_reading, readable_rows
 from eventvec.learners.fitted import probabilities
@@ -53,7 +53,7 @@ class Learned:
         x = rows.data.sequences
         known = readable_rows(self.encoder, x)
         values = np.zeros((len(x), self.dim), np.float32)
-        values[known.cpu().numpy()] = encode(self.encoder, x if known.all() else x[known.nonzero()[:, 0]]).numpy()
+        values[known.cpu().numpy()] = vectors_of(self.encoder, x if known.all() else x[known.nonzero()[:, 0]], LEARNED)
         return values, [""] * values.shape[1]
 
 

@@ -159,13 +159,18 @@ class Model:
         """
         return self.encoder if self.vector else self.of_blocks(())
 
+    @property
+    def event_encoders(self) -> dict[str, Encoder]:
+        """The encoders of the blocks that are computed from events alone, by the name of the block."""
+        return {name: cast(Any, block).encoder for name, block in self.blocks.items() if hasattr(block, "encoder")}
+
     def of_blocks(self, names: Sequence[str]) -> Joined:
         """Return the encoder of blocks side by side, with the name of each feature; by default of all of events alone.
 
         Raises:
             ConfigError: If there is no such block, or it reads more than events.
         """
-        known = {name: cast(Any, block).encoder for name, block in self.blocks.items() if hasattr(block, "encoder")}
+        known = self.event_encoders
         if not known:
             raise ConfigError(f"the model {self.id} has no block that is computed from events alone")
         if unknown := next((name for name in names if name not in known), None):
@@ -210,11 +215,11 @@ class Model:
 
     @cached_property
     def states_of(self) -> str:
-        """The digest of the blocks in the vector and of how events are coded, to which state stores are bound.
+        """The digest of the blocks of events and of how these are coded, to which state stores are bound.
 
-        A head that is added or trained again keeps it.
+        A head that is trained again on the same blocks keeps it.
         """
-        described, tensors = describe_blocks({name: self.blocks[name] for name in self.vector})
+        described, tensors = describe_blocks({name: self.blocks[name] for name in self.event_encoders})
         about = [described, dict(self.config), replace(self.schema, static=()).to_json()]
         digest = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode())
         for name in sorted(tensors):

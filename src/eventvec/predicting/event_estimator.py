@@ -15,7 +15,7 @@ from eventvec.blocks.rows import Rows
 from eventvec.dataset import Dataset
 from eventvec.errors import CheckpointError, ConfigError, shown
 from eventvec.models import Model, load
-from eventvec.models.head import Head
+from eventvec.models.head import Head, predictions_of
 from eventvec.options import option_types, refuse_unknown, with_checked_names
 from eventvec.predicting.predictor_answer import explained
 from eventvec.predicting.rows_to_predict import Events, PredictionSources, identifying, rows_to_predict
@@ -163,7 +163,8 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
             rows = rows_to_predict(self.model_, events, asked, self._formats())
         check_data(rows.data, self.model_.info.get("data", {}))
         with bar("predicting", self.progress):
-            return self._head.predict(self.model_.blocks, rows), rows
+            (predicted,) = predictions_of(self.model_.blocks, self.model_.heads, rows)[0].values()
+            return predicted, rows
 
     def explain(self) -> Answer:
         """Return what the model is worth on rows that chose nothing, its models, and what their trees rest on."""

@@ -19,7 +19,7 @@ from eventvec.errors import ConfigError, DataError, shown
 from eventvec.methods.cresp_targeted import TargetedMethod
 from eventvec.methods.label_losses import outputs_of
 from eventvec.models import Model, check_model
-from eventvec.models.head import Head
+from eventvec.models.head import predictions_of
 from eventvec.models.learned import LEARNED
 from eventvec.options import accepts
 from eventvec.predicting.grids import predictions
@@ -157,22 +157,22 @@ def predicted(
         model.check_inputs(rows.data)
     check_data(rows.data, model.info.get("data", {}))
     columns = _network_columns(model, rows.data, progress) if networks else {}
-    for name, head in model.heads.items():
-        predicted = head_columns(head, head.predict(model.blocks, rows))
-        columns |= _prefixed(name, predicted, several=len(model.heads) + len(networks) > 1, taken=columns)
+    for name, values in predictions_of(model.blocks, model.heads, rows)[0].items():
+        named = predicted_columns(model.heads[name].class_names, values)
+        columns |= prefixed(name, named, several=len(model.heads) + len(networks) > 1, taken=columns)
     return keyed_table(model, rows, None, columns), rows
 
 
-def head_columns(head: Head, values: Array) -> dict[str, pa.Array]:
-    """Return the columns of the predictions of a head, from what `Head.predict` returns."""
-    if head.target.task == "numeric":
+def predicted_columns(class_names: Sequence[str], values: Array) -> dict[str, pa.Array]:
+    """Return the columns of predictions: of `(n,)` numbers, or of `(n, classes)` probabilities of classes."""
+    if not class_names:
         return {"prediction": pa.array(values)}
-    likeliest = pa.array(head.class_names).take(pa.array(values.argmax(1)))
-    columns = zip(head.class_names, values.T, strict=True)
+    likeliest = pa.array(class_names, pa.string()).take(pa.array(values.argmax(1)))
+    columns = zip(class_names, values.T, strict=True)
     return {"prediction": likeliest, **{f"p_{name}": pa.array(column) for name, column in columns}}
 
 
-def _prefixed(
+def prefixed(
     label: str, predicted: Mapping[str, pa.Array], several: bool, taken: Mapping[str, Any]
 ) -> dict[str, pa.Array]:
     """Return columns with the name of their label before them, if the model predicts several."""
@@ -193,14 +193,25 @@ def _network_columns(model: Model, data: Dataset, progress: Progress | None) -> 
 
 def label_columns(model: Model, outputs: Tensor) -> dict[str, pa.Array]:
     """Return the columns of the predictions of labels, from `(n, k)` what the predictor of a method returns."""
-    targets = model.declared.label_fields
-    several = len(targets) + len(model.heads) > 1
+    several = len(model.declared.label_fields) + len(model.heads) > 1
     columns: dict[str, pa.Array] = {}
+    for target, values in zip(model.declared.label_fields, network_values(model, outputs), strict=True):
+        columns |= prefixed(target.name, predicted_columns(class_names(target), values), several, columns)
+    return columns
+
+
+def network_values(model: Model, outputs: Tensor) -> list[Array]:
+    """Return what a network predicts of each label: `(n,)` numbers, or `(n, classes)` probabilities."""
+    targets, results = model.declared.label_fields, list[Array]()
     for target, output in zip(targets, outputs.split([outputs_of(each) for each in targets], 1), strict=True):
         output = output / model.info.get("temperatures", {}).get(target.name, 1.0)
-        predicted = _value(output) if isinstance(target, Numeric) else _classes(target, output)
-        columns |= _prefixed(target.name, predicted, several, columns)
-    return columns
+        results.append((output.squeeze(1) if isinstance(target, Numeric) else output.softmax(1)).numpy())
+    return results
+
+
+def class_names(target: Categorical | Numeric) -> list[str]:
+    """Return the classes of a label; none for a number."""
+    return list(target.values) if isinstance(target, Categorical) else []
 
 
 def _predict_at(
@@ -269,14 +280,3 @@ def keyed_table(model: Model, rows: Rows, index: Array | None, columns: Mapping[
         )
     described = {**model.lineage.to_dict(), "run": model.id, "fingerprint": rows.data.fingerprint}
     return pa.table({**identifiers, **columns}).replace_schema_metadata({MARK: json.dumps(described)})
-
-
-def _value(outputs: Tensor) -> dict[str, pa.Array]:
-    return {"prediction": pa.array(outputs.squeeze(1).numpy())}
-
-
-def _classes(target: Categorical, logits: Tensor) -> dict[str, pa.Array]:
-    probabilities = logits.softmax(1)
-    likeliest = pa.array(target.values, pa.string()).take(pa.array(probabilities.argmax(1).numpy()))
-    columns = zip(target.values, probabilities.T, strict=True)
-    return {"prediction": likeliest, **{f"p_{value}": pa.array(column.numpy()) for value, column in columns}}

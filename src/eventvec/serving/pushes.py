@@ -78,8 +78,10 @@ class Pushed(NamedTuple):
 
     Args:
         keys: Their keys as text, in order.
-        vectors: `(n, dim)` float32, their embeddings.
-        applied: Whether the push was applied now; if not, it was applied before, and the vectors are those of then.
+        vectors: `(n, dim)` float32, their embeddings; 0 columns if the model has no vectors.
+        predictions: What the model predicts for each after its last event, by the columns of `ev.predict`; empty if it
+            predicts no label.
+        applied: Whether the push was applied now; if not, it was applied before, and the results are those of then.
         new: The number of entities that were new to the store.
         late: The number of events that were left out because they were late.
         notes: Sentences about what was counted, such as values outside the vocabulary.
@@ -94,6 +96,7 @@ class Pushed(NamedTuple):
 
     keys: list[str]
     vectors: Array
+    predictions: list[dict[str, Any]]
     applied: bool
     new: int
     late: int

@@ -15,24 +15,23 @@ from typing import Any, Never, get_args
 
 import numpy as np
 import pyarrow as pa
-import torch
 
-from eventvec.dataset import Dataset, row_without_events
-from eventvec.encoders.interface import evaluating
+from eventvec.dataset import Dataset
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
 from eventvec.files import locked_by, path_only
-from eventvec.methods.supervised import Predictor
 from eventvec.models import Model, check_model
 from eventvec.options import at_least, one_of
 from eventvec.precision import exact_cudnn
-from eventvec.predicting.prediction import label_columns
 from eventvec.sequences import Array
 from eventvec.serving.checkpoints import Checkpoints
 from eventvec.serving.pushes import Events, Late, Push, Pushed, PushReader, ReadPush, in_groups, is_unicode, rows_of
 from eventvec.serving.serve_options import Durability
 from eventvec.tables import keys
-from eventvec.updating.batches import advance, applied_before, time_type
-from eventvec.updating.entity_state import choose_state
+from eventvec.tables.cutoffs import ends
+from eventvec.tables.times import instant
+from eventvec.updating.answers import Answer, Answers
+from eventvec.updating.batches import advance, applied_before, read_held, time_type
+from eventvec.updating.entity_state import States
 from eventvec.updating.late_events import plan
 from eventvec.updating.store_file import explaining, opened
 
@@ -45,12 +44,12 @@ def open_state(
     durability: Durability = "full",
     read_only: bool = False,
 ) -> StateSession:
-    """Return a session with the store of a model, for a service that needs vectors at once.
+    """Return a session with the store of a model, for a service that needs vectors or predictions at once.
 
     Relations: `update` applies a batch and opens the store for it alone. Both may use a store in turn.
 
     Args:
-        model: The finished run; its encoder must continue exactly from a stored state, as GRU and LSTM do.
+        model: The model. Blocks without a running state read the latest events of each entity, which are stored.
         state: The store, which is created if it is missing.
         keep: The number of last pushes that can be given again; all by default, and the file then grows with each.
         durability: With `full`, a push that has returned survives a power cut. With `batch`, only a killed process: a
@@ -58,7 +57,7 @@ def open_state(
         read_only: Whether the session only reads. One session at a time may write a store, and many may read it.
 
     Raises:
-        ConfigError: If an option is out of range, or the encoder cannot continue exactly.
+        ConfigError: If an option is out of range, or the model reads more than events.
         CheckpointError: If the store is of another model, damaged, or open for writing in another session.
 
     Example:
@@ -96,21 +95,19 @@ class StateSession:
     def __init__(self, model: Model, state: Path, keep: int | None, durability: Durability, read_only: bool) -> None:
         self.model, self.path, self.keep, self.read_only = model, state, keep, read_only
         self._durability = durability
-        self._pushes, self._empty = PushReader(model), row_without_events(model.schema)
+        self._pushes = PushReader(model)
         self._reading, self._writing = threading.Lock(), threading.Lock()
         self._stack, self._closed = ExitStack(), False
         with ExitStack() as opening:
-            opening.enter_context(evaluating(model.encoder))
-            nothing = Dataset(pa.array([], pa.string()), self._empty, model.schema)
-            self._states = choose_state(model.encoder, nothing, None)
+            self._states, self._answers = States(model), Answers(model)
+            opening.enter_context(self._states.evaluating())
             self._exact = exact_cudnn if self._states.device.type == "cuda" else nullcontext
-            predictor = model.declared.predictor
-            self._predictor = predictor.eval() if isinstance(predictor, Predictor) else None
-            of_run = (state, model.states_of, self._states.kind)
             if read_only and not state.exists():
                 raise CheckpointError(f"{state} is not a state store: there is no such file")
-            options: dict[str, Any] = {"whole_log": durability == "full"}
-            self._reader, self._writer = (opening.enter_context(opened(*of_run, **options)) for _ in range(2))
+            whole_log = durability == "full"
+            self._reader, self._writer = (
+                opening.enter_context(opened(state, model.states_of, whole_log=whole_log)) for _ in range(2)
+            )
             if not read_only:
                 if not opening.enter_context(locked_by(state.with_name(f"{state.name}.lock"))):
                     raise CheckpointError(
@@ -130,7 +127,7 @@ class StateSession:
         position: Mapping[str, str] | None = None,
         late: Late = "refuse",
     ) -> Pushed:
-        """Apply events, and return the vectors of their entities; the states are in the store then.
+        """Apply events, and return the vectors and predictions of their entities; all is in the store then.
 
         Args:
             events: One event as a dictionary, several of them, or a data set of the model's schema.
@@ -181,6 +178,7 @@ class StateSession:
         """Return `(dim,)` float32, the vector of an entity after its last event.
 
         Raises:
+            ConfigError: If the model has no vectors.
             DataError: If the store does not have the entity.
         """
         vector: Array = self.vectors([key])[0]
@@ -190,41 +188,60 @@ class StateSession:
         """Return `(n, dim)` float32, the vectors of entities after their last events.
 
         Raises:
+            ConfigError: If the model has no vectors.
             DataError: If the store does not have one of the entities.
         """
-        names = [str(key) for key in entities]
-        if not all(map(is_unicode, names)):
-            raise DataError("keys have text that is not Unicode")
-        with self._using(self._reading), self._reader.reading():
-            version = self._reader.facts(names, time_type(self.model.schema)).version
-            if absent := int((version < 0).sum()):
-                raise DataError(f"the store does not have {absent:,} of {len(names):,} keys; push events of them first")
-            stored = self._reader.states(version)
-        vectors: Array = self._states.read(stored).numpy()
-        return vectors
+        if not self._answers.dim:
+            raise ConfigError(f"the model {self.model.id} has no vectors; it predicts: session.predict(key)")
+        return self._answer(entities).vectors
 
-    def predict(self, key: str | int) -> dict[str, Any]:
-        """Return what the model predicts for an entity after its last event, by the columns of `ev.predict`.
+    def predict(self, key: str | int, cutoff: Any = None) -> dict[str, Any]:
+        """Return what the model predicts for an entity, by the columns of `ev.predict`.
+
+        Args:
+            key: The key of the entity. One that the store lacks is an entity without events.
+            cutoff: The moment of prediction, as the times of events are given, not before the entity's last event; only
+                events before it are read. By default, all events are read, and the moment is the last one's time.
 
         Raises:
-            ConfigError: If the model predicts no label, or reads static columns too.
-            DataError: If the store does not have the entity.
+            ConfigError: If the model predicts no label, or reads more than events.
+            DataError: If the entity has an event after the cutoff, or the store lacks it and there is no cutoff.
         """
-        return self.predictions([key])[0]
+        return self.predictions([key], cutoff)[0]
 
-    def predictions(self, entities: Sequence[str | int]) -> list[dict[str, Any]]:
-        """Return what `predict` returns, for each of several entities."""
-        if self._predictor is None:
+    def predictions(self, entities: Sequence[str | int], cutoff: Any = None) -> list[dict[str, Any]]:
+        """Return what `predict` returns, for each of several entities at one time."""
+        if not self._answers.labels:
             raise ConfigError(
-                f"the model {self.model.id} has no network that predicts a label; fit one with the method supervised"
+                f"the model {self.model.id} predicts no label from events alone; train a head: ev.fit with labels= "
+                "(eventvec fit --labels)"
             )
-        if self._predictor.inputs is not None:
-            raise ConfigError("the model predicts from static columns too, which a store does not hold; use ev.predict")
-        vectors = torch.from_numpy(self.vectors(entities)).to(self._states.device)
-        with torch.inference_mode():
-            outputs = self._predictor.of_vectors(vectors, self._empty).float().cpu()
-        rows: list[dict[str, Any]] = pa.table(label_columns(self.model, outputs)).to_pylist()
+        rows: list[dict[str, Any]] = pa.table(self._answer(entities, cutoff).columns).to_pylist()
         return rows
+
+    def _answer(self, entities: Sequence[str | int], cutoff: Any = None) -> Answer:
+        """Return the vectors and predictions of entities, as of a time or after their last events."""
+        names, schema = [str(key) for key in entities], self.model.schema
+        if not all(map(is_unicode, names)):
+            raise DataError("keys have text that is not Unicode")
+        moment = None if cutoff is None else instant(schema, cutoff)
+        with self._using(self._reading), self._reader.reading():
+            facts = self._reader.facts(names, time_type(schema))
+            if moment is None and (absent := int((facts.version < 0).sum())):
+                raise DataError(f"the store does not have {absent:,} of {len(names):,} keys; push events of them first")
+            held = read_held(self._reader, facts, self._states)
+        self._states.check(facts)
+        moments = self._states.moments(held, facts.last_time)
+        if moment is not None:
+            if later := int(((facts.version >= 0) & (facts.last_time > moment)).sum()):
+                raise DataError(
+                    f"{later:,} of {len(names):,} entities have events after the cutoff {cutoff}; a store predicts at "
+                    "the time of an entity's last event or later"
+                )
+            moments = np.full(len(names), moment, time_type(schema))
+            held = self._states.as_of(held, ends(schema, moments, self._states.inclusive))
+        with self._exact():
+            return self._answers.of(self._states.rows(held, moments), names)
 
     @property
     def positions(self) -> dict[str, str]:
@@ -292,11 +309,12 @@ class StateSession:
         assert batch is not None
         data = Dataset(pa.array(read.names, pa.string()), rows_of([read]), self.model.schema, read.notes)
         try:
-            before = applied_before(self.model, self._writer, batch, data, read.identity, self._states)
+            before = applied_before(self.model, self._writer, batch, data, read.identity)
         except DataError as error:
             return error
-        z = before.embeddings
-        return Pushed(keys.texts(z.keys).to_list(), z.values, False, before.new, before.late, before.notes)
+        names, z, predicted = keys.texts(before.data.keys).to_list(), before.embeddings, before.predictions
+        vectors = np.empty((len(names), 0), np.float32) if z is None else z.values
+        return Pushed(names, vectors, _predictions(predicted), False, before.new, before.late, before.notes)
 
     def _advance(self, reads: list[ReadPush]) -> list[Pushed | EventvecError]:
         """Write the next state of each entity, and return the results; those of late events are errors."""
@@ -311,16 +329,23 @@ class StateSession:
             others = iter(self._advance(rest) if rest else [])
             return [_late(n) if is_refused else next(others) for n, is_refused in zip(late, refused, strict=True)]
         first = store.next_version()
-        vectors, _ = advance(store, first, names, before, planned, self._states)
+        answer, _ = advance(store, first, names, before, planned, self._states, self._answers)
+        predicted = pa.table(answer.columns).to_pylist() if answer.labels else []
         results: list[Pushed | EventvecError] = []
-        rows, values, start = [], vectors.numpy(), 0
+        rows, start = [], 0
         for each, size, n_late, new in zip(reads, sizes, late, _sums(before.version < 0, sizes), strict=True):
             rows.append((each.push.name, each.identity, first + start, size, new, n_late))
             notes = (*each.notes, f"{n_late:,} late events were left out") if n_late else each.notes
-            results.append(Pushed(each.names, values[start : start + size], True, new, n_late, notes))
+            place = slice(start, start + size)
+            results.append(Pushed(each.names, answer.vectors[place], predicted[place], True, new, n_late, notes))
             start += size
-        store.finish(rows)
+        store.finish(rows, self._answers.outputs)
         return results
+
+
+def _predictions(table: pa.Table | None) -> list[dict[str, Any]]:
+    """Return the predictions of a table without its key and time."""
+    return [] if table is None else table.select(table.column_names[2:]).to_pylist()
 
 
 def _sums(values: Array, sizes: list[int]) -> list[int]:

@@ -1,14 +1,15 @@
-"""`update`: fresh embeddings from stored states and new events. They are exact, and each batch is applied exactly once.
+"""`update`: fresh vectors and predictions from stored states and new events, exact, each batch applied exactly once.
 
 Babaev et al. 2022, Appendix B: a recurrent state after the last event is all that later events need. The stored time of
-that event gives the first new one its `gap`, so continuing from a state equals reading the whole history. The cost
-is that of the batch. The file that holds the states is in `store`.
+that event gives the first new one its `gap`, so continuing from a state equals reading the whole history. What has no
+such state reads the latest events, which are stored beside it. The cost is that of the batch. The file is in `store`.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,11 +19,9 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import torch
-from torch import Tensor
 
 from eventvec.dataset import Dataset
 from eventvec.embedding import described_parts
-from eventvec.encoders.interface import evaluating
 from eventvec.errors import CheckpointError, DataError
 from eventvec.models import Model
 from eventvec.options import accepts, gather_all
@@ -30,17 +29,22 @@ from eventvec.precision import exact_cudnn
 from eventvec.schema import KNOWN, Schema
 from eventvec.sequences import Array, Sequences
 from eventvec.tables import Embeddings, keys
+from eventvec.tables.embeddings import row_columns
+from eventvec.tables.outputs import MARK
 from eventvec.tables.read_options import TableFormat
 from eventvec.tables.sources import Tabular, events_table, open_source
+from eventvec.updating.answers import Answer, Answers, read_answers
 from eventvec.updating.batch_identity import batch_identity
-from eventvec.updating.entity_state import States, choose_state, times_of
+from eventvec.updating.entity_state import CHUNK, Held, States
 from eventvec.updating.late_events import Plan, histories_of, plan, refusal
-from eventvec.updating.store import RESTORE, ROWS, Batch, Facts, Store
+from eventvec.updating.store import RESTORE, ROWS, Batch, Entities, Facts, Store
 from eventvec.updating.store_file import Shard, opened
 from eventvec.updating.update_options import UpdateOptions
 
 Events: TypeAlias = Dataset | Tabular | Sequence[Mapping[str, Any]]
 """The events of a batch: a data set, a table, or a list with a dictionary for each event."""
+EVENTS = 2**20
+"""The number of events that are in memory at a time, those stored before included, or those of one entity."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +52,12 @@ class Updated:
     """The entities that have events in a batch, after the batch. `update` returns it.
 
     Args:
-        embeddings: Their embeddings, with the number of events and the last time of each whole history.
+        embeddings: Their embeddings, with the number of events and the last time of each whole history; None if the
+            model has no vectors.
+        predictions: What the model predicts for them as of the last time of each, by the columns of `ev.predict` for
+            each key and time; None if it predicts no label.
         data: These entities with the batch's events.
-        applied: Whether the batch was applied now; if not, it was applied before, and the embeddings are those
+        applied: Whether the batch was applied now; if not, it was applied before, and what is returned is what was
             returned then.
         new: The number of entities that were new to the store.
         late: The number of events that were older than the last one that their entity's state had seen.
@@ -63,7 +70,8 @@ class Updated:
         (True, 12, (350, 128))
     """
 
-    embeddings: Embeddings
+    embeddings: Embeddings | None
+    predictions: pa.Table | None
     data: Dataset
     applied: bool
     new: int
@@ -73,9 +81,9 @@ class Updated:
 
 @accepts(UpdateOptions, TableFormat)
 def update(model: Model, events: Events, state: Path | str, **options: Any) -> Updated:
-    """Return the embeddings of the entities that have new events, and bring their stored states up to date.
+    """Return the vectors and predictions of the entities that have new events, and bring what is stored up to date.
 
-    The result is that of embedding the whole history, up to float32 rounding. When the function returns, the batch is
+    The result is that of the whole history, up to float32 rounding. When the function returns, the batch is
     on the disk. If the process is killed earlier, either nothing or all of the batch is in the store; given again, the
     batch is then applied, or its rows are returned. Processes that share a store wait for one another.
 
@@ -84,15 +92,14 @@ def update(model: Model, events: Events, state: Path | str, **options: Any) -> U
     be equal in all of these, as single events without a time of day can, name each by a `batch_id`.
 
     Args:
-        model: The finished run; GRU and LSTM encoders continue exactly, others need `recent`.
+        model: The model. Blocks without a running state read the latest events of each entity, which are stored.
         events: The new events, as `Model.read` takes them.
         state: The store, which is created if it is missing; the first batch may be the whole history.
-        options: The fields of `UpdateOptions` (late, history, batch_id, recent, keep) and of
+        options: The fields of `UpdateOptions` (late, history, batch_id, keep) and of
             `tables.read_options.TableFormat` (time_format, order, ties, explode, key_as, decimal).
 
     Raises:
-        ConfigError: If options contradict one another, or the encoder cannot continue exactly and `recent` is not
-            given.
+        ConfigError: If options contradict one another, or the model reads more than events.
         DataError: If the events cannot be used, are late, or have the name of another batch.
         CheckpointError: If the store is of another model, of a newer format, or damaged.
 
@@ -133,27 +140,26 @@ def apply_batch(
     read = _with_events(_coded(model, events, form)).to("cpu")
     data, names = in_key_order(read)
     identity = batch_identity(data, Path(state).absolute().parent)
-    with evaluating(model.encoder), exact_cudnn():
-        states = choose_state(model.encoder, data, chosen.recent)
-        with opened(state, model.states_of, states.kind, shard=shard) as store, store.writing():
-            batch = store.batch(chosen.batch_id, identity)
-            if batch:
-                return _as_read(applied_before(model, store, batch, data, identity, states), read)
-            before = store.facts(names, time_type(data.schema))
-            past = partial(_past, model, chosen.history, form, data)
-            error = partial(refusal, events, data, before, form.time_format)
-            planned = plan(data.sequences, data.schema, before, chosen.late, past, error)
-            first = store.next_version()
-            vectors, last_time = advance(store, first, names, before, planned, states)
-            new = int((before.version < 0).sum())
-            store.finish([(chosen.batch_id, identity, first, len(data), new, planned.late)])
-            batch = store.batch(chosen.batch_id, identity)
-            assert batch is not None
-            if chosen.keep is not None:
-                store.prune(chosen.keep)
-    embeddings = _embeddings(model, data, batch, vectors, planned.now.events, last_time)
+    states, answers = States(model), Answers(model)
+    with states.evaluating(), exact_cudnn(), opened(state, model.states_of, shard=shard) as store, store.writing():
+        batch = store.batch(chosen.batch_id, identity)
+        if batch:
+            return _as_read(applied_before(model, store, batch, data, identity), read)
+        before = store.facts(names, time_type(data.schema))
+        past = partial(_past, model, chosen.history, form, data)
+        error = partial(refusal, events, data, before, form.time_format)
+        planned = plan(data.sequences, data.schema, before, chosen.late, past, error)
+        first = store.next_version()
+        answer, last_time = advance(store, first, names, before, planned, states, answers)
+        new = int((before.version < 0).sum())
+        store.finish([(chosen.batch_id, identity, first, len(data), new, planned.late)], answers.outputs)
+        batch = store.batch(chosen.batch_id, identity)
+        assert batch is not None
+        if chosen.keep is not None:
+            store.prune(chosen.keep)
+    given = _given(model, data, batch, answer, planned.now.events, last_time)
     notes = (*data.notes, *planned.notes)
-    return _as_read(Updated(embeddings, data, True, new, planned.late, notes), read)
+    return _as_read(Updated(*given, data, True, new, planned.late, notes), read)
 
 
 def in_key_order(data: Dataset) -> tuple[Dataset, list[str]]:
@@ -192,33 +198,78 @@ def _as_read(updated: Updated, read: Dataset) -> Updated:
     """Return the entities in the order in which they were read."""
     if updated.data is read:
         return updated
-    places = keys.align(updated.embeddings.keys, pl.DataFrame({"key": keys.key_series(read.keys)}), "key")
+    places = keys.align(updated.data.keys, pl.DataFrame({"key": keys.key_series(read.keys)}), "key")
     places = places[places >= 0]  # entities that were forgotten have no row
-    data, embeddings = updated.data[places], updated.embeddings[places]
-    metadata = {**embeddings.metadata, "fingerprint": data.fingerprint}
-    return replace(updated, embeddings=replace(embeddings, metadata=metadata), data=data)
+    data, embeddings, predictions = updated.data[places], updated.embeddings, updated.predictions
+    if embeddings is not None:
+        embeddings = embeddings[places]
+        embeddings = replace(embeddings, metadata={**embeddings.metadata, "fingerprint": data.fingerprint})
+    predictions = None if predictions is None else predictions.take(pa.array(places))
+    return replace(updated, embeddings=embeddings, predictions=predictions, data=data)
 
 
 def advance(
-    store: Store, first: int, names: list[str], before: Facts, planned: Plan, states: States
-) -> tuple[Tensor, Array]:
-    """Write each entity's next version, numbered from `first`; return `(n, dim)` the embeddings and the last times."""
-    x, vectors = planned.x.to(states.device), torch.empty(len(names), states.dim)
-    last_time = planned.now.last_time.copy()
-    for begin in range(0, len(names), ROWS):
-        rows = slice(begin, begin + ROWS)
-        version, part = planned.version[rows], x if len(names) <= ROWS else x[rows]
-        stored, vectors[rows] = states.advance(part, version >= 0, store.states(version[version >= 0]))
-        last_time[rows] = times_of(states, stored, last_time[rows])
-        store.add(first + begin, names[rows], _part(before, rows), _part(planned.now, rows), stored)
-    return vectors, last_time
+    store: Store, first: int, names: list[str], before: Facts, planned: Plan, states: States, answers: Answers
+) -> tuple[Answer, Array]:
+    """Write what is known of each entity now; return the answers, numbered from `first`, and their times."""
+    given, at = list[Answer](), list[Array]()
+    known = planned.version >= 0  # the others begin anew
+    before = before._replace(
+        **{name: np.where(known, getattr(before, name), 0) for name in ("events", "kept", "waiting")}
+    )
+    for rows in _parts(before.kept + planned.x.lengths.numpy()):
+        whole = rows.start == 0 and rows.stop >= len(names)
+        old, now = (before, planned.now) if whole else (_part(before, rows), _part(planned.now, rows))
+        x = planned.x if whole else planned.x[rows]
+        held = states.advance(x, read_held(store, old, states), now.last_time)
+        now = now._replace(kept=held.events.lengths.numpy(), waiting=held.waiting.numpy())
+        times = states.moments(held, now.last_time)
+        answer = answers.of(states.rows(held, times), names[rows])
+        begin = np.where(old.events > 0, old.events // CHUNK * CHUNK, 0)
+        chunks = states.chunks(held, now.events, begin)
+        written = Entities(names[rows], now, states.written(held), chunks, answers.written(answer), times)
+        store.add(first + rows.start, old, written, CHUNK)
+        given.append(answer)
+        at.append(times)
+    together = given[0]._replace(
+        vectors=np.concatenate([each.vectors for each in given]), values=np.concatenate([each.values for each in given])
+    )
+    return together, np.concatenate(at)
 
 
-def _embeddings(model: Model, data: Dataset, batch: Batch, vectors: Tensor, events: Any, last_time: Any) -> Embeddings:
-    """Return embeddings with the counts of events and the last times of whole histories, and the batch's number."""
-    lineage = {**model.lineage.to_dict(), **described_parts(model.encoder), "batch": batch.number}
-    embeddings = Embeddings.of(data, vectors, lineage)
-    return replace(embeddings, events=events, last_time=last_time)
+def read_held(store: Store, facts: Facts, states: States) -> Held:
+    """Return what a store holds of entities; of those without events, that of empty histories."""
+    known = facts.events > 0
+    if not known.any():
+        return states.begun(len(known))
+    some = facts if known.all() else Facts(*(each[known] for each in facts))
+    return states.read(store.states(some), known, facts.kept, facts.waiting, store.chunks(facts, CHUNK))
+
+
+def _parts(events: Array) -> Iterator[slice]:
+    """Yield ranges of at most `ROWS` entities with at most `EVENTS` events, or of one."""
+    start, ends = 0, np.cumsum(events)
+    while start < len(events):
+        below = int(np.searchsorted(ends, (ends[start - 1] if start else 0) + EVENTS, side="right"))
+        stop = min(max(below, start + 1), start + ROWS)
+        yield slice(start, min(stop, len(events)))
+        start = stop
+
+
+def _given(
+    model: Model, data: Dataset, batch: Batch, answer: Answer, events: Array, last_time: Array
+) -> tuple[Embeddings | None, pa.Table | None]:
+    """Return embeddings, with the counts of events and the last times of whole histories, and predictions."""
+    embeddings = predictions = None
+    if answer.vectors.shape[1]:
+        lineage = {**model.lineage.to_dict(), **described_parts(model.encoder), "batch": batch.number}
+        embeddings = Embeddings.of(data, torch.from_numpy(answer.vectors), lineage)
+        embeddings = replace(embeddings, events=events, last_time=last_time)
+    if answer.labels:
+        columns = row_columns(data.keys, data.schema, last_time, {"cutoff_column": data.schema.time})
+        described = {"run": answer.model, "fingerprint": data.fingerprint, "batch": batch.number}
+        predictions = pa.table({**columns, **answer.columns}).replace_schema_metadata({MARK: json.dumps(described)})
+    return embeddings, predictions
 
 
 def _past(model: Model, history: Tabular | None, table_format: TableFormat, batch: Dataset, rows: Array) -> Sequences:
@@ -250,7 +301,7 @@ def _part(facts: Facts, rows: slice) -> Facts:
     return Facts(*(values[rows] for values in facts))
 
 
-def applied_before(model: Model, store: Store, batch: Batch, data: Dataset, identity: str, states: States) -> Updated:
+def applied_before(model: Model, store: Store, batch: Batch, data: Dataset, identity: str) -> Updated:
     """Return the rows of a batch that was applied before; the store stays as it is."""
     if batch.fingerprint != identity:
         raise DataError(
@@ -263,18 +314,24 @@ def applied_before(model: Model, store: Store, batch: Batch, data: Dataset, iden
         )
     if batch.rows != len(data):
         raise CheckpointError(f"{store.path} is damaged: it has another number of entities of this batch; {RESTORE}")
-    rows, vectors = np.empty(0, np.int64), torch.empty(batch.rows, states.dim)
-    events, last_time = np.empty(batch.rows, np.int64), np.empty(batch.rows, time_type(data.schema))
+    rows, events, last_time, parts = np.empty(0, np.int64), list[Array](), list[Array](), list[bytes]()
     for begin in range(0, batch.rows, ROWS):
-        places, counts, times, stored = store.written(batch, begin)
-        if len(places):
-            vectors[places], events[places] = states.read(stored), counts
-            last_time[places] = times_of(states, stored, times)
-            rows = np.append(rows, places)
+        places, counts, moments, answers = store.written(batch, begin)
+        rows, parts = np.append(rows, places), [*parts, *answers]
+        events.append(counts)
+        last_time.append(np.array(moments, time_type(data.schema)))
+    answer = _read_answers(store, batch, parts)
     notes = [f"this batch was applied before, at {batch.applied} UTC; nothing was changed"]
     if len(rows) < batch.rows:
         store.check_forgotten((np.setdiff1d(np.arange(batch.rows), rows) + batch.first).tolist())
         notes.append(f"{batch.rows - len(rows):,} of its {batch.rows:,} entities were deleted since (forget)")
-        data, vectors, events, last_time = data[rows], vectors[rows], events[rows], last_time[rows]
-    embeddings = _embeddings(model, data, batch, vectors, events, last_time)
-    return Updated(embeddings, data, False, batch.new, batch.late, (*data.notes, *notes))
+        data = data[rows]
+    given = _given(model, data, batch, answer, np.concatenate(events), np.concatenate(last_time))
+    return Updated(*given, data, False, batch.new, batch.late, (*data.notes, *notes))
+
+
+def _read_answers(store: Store, batch: Batch, answers: list[bytes]) -> Answer:
+    try:
+        return read_answers(batch.outputs, answers)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{store.path} is damaged: its answers are not what was written; {RESTORE}") from error

@@ -1,146 +1,341 @@
-"""The entity state, as bytes: a recurrent encoder's state, or the latest events for any other encoder.
+"""What is stored of an entity: the running states of a model's blocks, and its latest events.
 
-From a recurrent state the encoder continues exactly, at the cost of the new events. With the latest events, a window of
-them is embedded again, and older events no longer count.
+A running state has read all events but the last ones, those that a prediction may still be made without: of the very
+time of the last event, or not yet known then. These wait among the latest events, and are read from there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from eventvec.dataset import Dataset, last_times, row_without_events
+from eventvec.blocks.labels_by_rule import LabelsByRule
+from eventvec.blocks.rows import STATE
+from eventvec.dataset import last_times, row_without_events
 from eventvec.embedding import EVENTS_PER_BATCH, check_finite, encode
-from eventvec.encoders.interface import Encoder, capabilities
-from eventvec.encoders.joined import Joined
-from eventvec.errors import ConfigError, DataError
-from eventvec.schema import KNOWN, Categorical, Schema
-from eventvec.sequences import Array, Sequences, join
-from eventvec.tables.embeddings import NO_TIME
-from eventvec.views.cuts import known_in_order
+from eventvec.encoders.handcrafted import MOMENT
+from eventvec.encoders.interface import LATEST, capabilities, evaluating
+from eventvec.errors import ConfigError
+from eventvec.models import Model
+from eventvec.models.learned import Network
+from eventvec.schema import KNOWN, Categorical, Text
+from eventvec.sequences import Array, Sequences, Values, join
+from eventvec.tables import times
+from eventvec.tables.cutoffs import ends
+from eventvec.updating.store import Facts
+
+CHUNK = 64
+"""The number of events that are stored together."""
 
 
-def choose_state(encoder: Encoder, data: Dataset, recent: int | None) -> States:
-    """Return what is stored for each entity: the encoder's state if it has one, else its `recent` latest events.
-
-    Where events have a time at which they became known, that of the last one is stored behind it.
+class Held(NamedTuple):
+    """What is stored of `n` entities.
 
     Args:
-        recent: The number of events, for an encoder without a state.
+        running: `(n, k)` float32, the running states, side by side.
+        events: A row of the latest events of each.
+        waiting: `(n,)` how many of these, the last ones, the running states have not read.
     """
-    _check_features(encoder, recent)
-    exact, name = capabilities(encoder).continues, type(encoder).__name__
-    if recent is None and not exact:
-        raise ConfigError(
-            f"the encoder {name} cannot continue exactly from a stored state; with recent= (--recent N) the store "
-            "keeps the latest N events of each entity and embeds these"
-        )
-    if recent is not None and exact:
-        raise ConfigError(f"the encoder {name} continues exactly from a stored state; leave recent= (--recent) out")
-    states: RecurrentStates | RecentEvents = (
-        RecurrentStates(encoder, data.schema) if recent is None else RecentEvents(encoder, data.schema, recent)
-    )
-    return KnownStates(states, data.schema) if KNOWN in data.sequences.columns else states
 
-
-def _check_features(encoder: Encoder, recent: int | None) -> None:
-    """Refuse named features that would not be those of whole histories."""
-    if not isinstance(encoder, Joined) or not encoder.names:
-        return
-    ending = [name for name, part in encoder.encoders.items() if not capabilities(part).continues]
-    if ending and (recent is None or encoder.reads_moment or len(encoder.encoders) > 1):
-        raise ConfigError(
-            f"the features of {' and '.join(ending)} cannot continue from a stored state; make a run of parts that "
-            "can: aggregates (all of handcrafted but those that need the moment of prediction or all events, such as "
-            "recency, medians, slopes, distinct values, late and last events), timing or codes (--parts)"
-        )
+    running: Tensor
+    events: Sequences
+    waiting: Tensor
 
 
 class _Continued(nn.Module):
-    """An encoder that returns its state after each row; the row starts from the state in ``static["state"]``."""
+    """An encoder that returns the states after each row; the row starts from the states in ``static["state"]``."""
 
-    def __init__(self, encoder: Any, dim: int) -> None:
+    def __init__(self, states: States, dim: int) -> None:
         super().__init__()
-        self.encoder, self.dim, self.training = encoder, dim, False
+        self.states, self.dim, self.training = states, dim, False
+        self.encoders = nn.ModuleList(states.running.values())
 
     def forward(self, x: Sequences) -> Tensor:
-        states: Tensor = self.encoder.state(x, x.static["state"])
-        return states
+        initial = x.static["state"]
+        assert isinstance(initial, Tensor)
+        return self.states.after(x, initial)
 
 
-class RecurrentStates:
-    """The encoder's state after the last event, as float32; a sparse one as a mask and the numbers that are not 0."""
+class States:
+    """The running states of a model's blocks, and the columns of its latest events, from and to bytes.
 
-    def __init__(self, encoder: Any, schema: Schema) -> None:
-        described = capabilities(encoder)
-        self.encoder, self.dim, self.sparse = encoder, int(encoder.dim), described.sparse
-        self._size = described.stored_dim or 0  # of a sparse state
-        self.kind = "sparse state" if self.sparse else "state"
-        self.device = next((weight.device for weight in encoder.parameters()), torch.device("cpu"))
-        self._empty = row_without_events(schema)
+    Args:
+        model: The model.
+    """
 
-    def advance(self, x: Sequences, known: Array, stored: list[bytes]) -> tuple[list[bytes], Tensor]:
-        """Return the states after the rows' events, and `(n, dim)` their embeddings.
+    def __init__(self, model: Model) -> None:
+        schema, heads = model.schema, model.heads.values()
+        encoders: dict[str, Any] = model.event_encoders
+        has = {name: capabilities(encoder) for name, encoder in encoders.items()}
+        self.running = {name: encoder for name, encoder in encoders.items() if has[name].has_state}
+        self.sparse = any(has[name].sparse for name in self.running)
+        self.inclusive = any(head.inclusive for head in heads)
+        self.waits = bool(model.heads) or schema.known_at is not None
+        depths = [each.latest for each in has.values() if each.latest is not None]
+        own = [block for head in heads for name, block in head.blocks.items() if name in head.used]
+        depths += [LATEST for block in own if isinstance(block, LabelsByRule | Network)]
+        self.depth = max([*depths, int(self.waits)])
+        self._encoders = list(encoders.values())
+        modules = [encoder for encoder in encoders.values() if isinstance(encoder, nn.Module)]
+        weights = (weight for module in modules for weight in module.parameters())
+        self.device = next((weight.device for weight in weights), torch.device("cpu"))
+        self.schema, self._empty = schema, row_without_events(schema)
+        time = "<f8" if schema.time_kind == "float" else "<i8"
+        fields = [(field.name, "<i4" if isinstance(field, Categorical) else "<f4") for field in schema.fields]
+        known = [(KNOWN, time)] if schema.known_at is not None else []
+        kinds = {True: ("bytes", "u1"), False: ("code", "<i4")}
+        self._lists = {each.name: kinds[isinstance(each, Text)] for each in schema.nested}
+        counts = [(name, "<u4") for name in self._lists]
+        self._record = np.dtype([("time", time), ("gap", "<f4"), *known, *fields, *counts])
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Put the encoders into evaluation mode inside the block."""
+        with ExitStack() as stack:
+            for encoder in self._encoders:
+                stack.enter_context(evaluating(encoder))
+            yield
+
+    def advance(self, x: Sequences, held: Held, last_time: Array) -> Held:
+        """Return what is stored of entities after further events.
 
         Args:
-            known: `(n,)` bool, true for rows that continue from a stored state; the others begin at the start state.
+            x: The events, a row for each entity.
+            held: What was stored before.
+            last_time: `(n,)` the time of the last event of each, of these or those before.
         """
+        both = _joined(held.events, x)
+        rows, begin = torch.arange(len(both)), both.lengths - x.lengths - held.waiting
+        waiting = self._unsettled(both, begin, last_time) if self.waits else torch.zeros_like(begin)
+        running = self._continued(both.slice(rows, begin, both.lengths - begin - waiting), held.running)
+        kept = both.lengths.clamp(max=self.depth + waiting)
+        return Held(running, both.slice(rows, both.lengths - kept, kept), waiting)
+
+    def _unsettled(self, x: Sequences, begin: Tensor, last_time: Array) -> Tensor:
+        """Return `(n,)` how many of the last events of rows, from a place on, a prediction may be made without.
+
+        They begin with the first that is not known at the time of the last event, the earliest of a prediction.
+        """
+        limit = torch.from_numpy(ends(self.schema, last_time, self.inclusive).copy())
+        row, place = x.rows(), x.steps()
+        unknown = (x.values(KNOWN if KNOWN in x.columns else "time") >= limit[row]) & (place >= begin[row])
+        first = x.lengths.clone().scatter_reduce(0, row[unknown], place[unknown], "amin")
+        return x.lengths - first
+
+    def as_of(self, held: Held, until: Array) -> Held:
+        """Return what is stored without the events that were not known strictly before some times, `(n,)`."""
+        x, limit = held.events, torch.from_numpy(until.copy())
+        row, place = x.rows(), x.steps()
+        settled = place < (x.lengths - held.waiting)[row]
+        known = settled | (x.values(KNOWN if KNOWN in x.columns else "time") < limit[row])
         if known.all():
-            initial = self._tensor(stored)
-        else:
-            initial = self._start.repeat(len(x), 1)
-            if stored:
-                initial[torch.from_numpy(known)] = self._tensor(stored)
-        states = self._states(x, initial.to(x.device))
-        return self._stored(states.numpy()), self._embeddings(states)
+            return held
+        waiting = row[known & ~settled].bincount(minlength=len(x))
+        taken = x.take(x.flat()[known], row[known].bincount(minlength=len(x)))
+        heads = taken.starts[taken.lengths > 0].numpy()
+        gaps = torch.from_numpy(times.intervals(taken.values("time").numpy(), heads, self.schema.clock))
+        gap = torch.where(settled[known], taken.values("gap"), gaps)
+        return Held(held.running, replace(taken, columns={**taken.columns, "gap": gap}), waiting)
 
-    def _stored(self, states: Array) -> list[bytes]:
-        """Return the bytes of states."""
-        values = np.ascontiguousarray(states, "<f4")
-        if not self.sparse:
-            return _each_row(values)
-        present = values.view("<u4") != 0
-        ends, numbers = [0, *(4 * present.sum(1).cumsum()).tolist()], values[present].tobytes()
-        masks = _each_row(np.packbits(present, axis=1))
-        return [mask + numbers[a:b] for mask, (a, b) in zip(masks, pairwise(ends), strict=True)]
+    def rows(self, held: Held, moments: Array, static: Mapping[str, Values] | None = None) -> Sequences:
+        """Return rows that blocks read: the latest events, and the states after all events as static values.
 
-    @cached_property
-    def _start(self) -> Tensor:
-        """The state before any event, `(1, k)` on the CPU."""
-        with torch.inference_mode():
-            state: Tensor = self.encoder.state(self._empty.to(self.device))
-        return state.float().cpu()
+        Args:
+            held: What is stored.
+            moments: `(n,)` the moments of prediction.
+            static: Further static values.
+        """
+        running, x = held.running, held.events
+        if self.running and bool(held.waiting.any()):
+            waiting = x.slice(torch.arange(len(x)), x.lengths - held.waiting, held.waiting)
+            running = self._continued(waiting, running)
+        parts = running.split(self._sizes, 1) if self.running else ()
+        states = {STATE + name: part for name, part in zip(self.running, parts, strict=True)}
+        return replace(x, static={**(static or {}), MOMENT: torch.from_numpy(moments.copy()), **states})
 
-    def read(self, states: list[bytes]) -> Tensor:
-        """Return `(n, dim)` the embeddings of states."""
-        return self._embeddings(self._tensor(states))
+    def check(self, facts: Facts) -> None:
+        """Refuse entities of which the store has fewer latest events than the model reads."""
+        wanted = np.minimum(facts.events, self.depth) if self.depth > 1 else 0
+        if short := int((facts.kept < wanted).sum()):
+            raise ConfigError(
+                f"the store has fewer latest events of {short:,} of {len(facts.kept):,} entities than the model reads "
+                f"({self.depth:,}), because another head wrote it; build a new store from the whole history"
+            )
 
-    def _embeddings(self, states: Tensor) -> Tensor:
-        with torch.inference_mode():
-            vectors: Tensor = self.encoder.read(states.to(self.device))
-        return vectors.float().cpu()
+    def moments(self, held: Held, last_time: Array) -> Array:
+        """Return `(n,)` the time at which all events of each entity are known, see `dataset.last_times`."""
+        if KNOWN not in held.events.columns:
+            return last_time
+        known = last_times(held.events).numpy()
+        return np.where(held.events.lengths.numpy() > 0, known, last_time)
 
-    def _states(self, x: Sequences, initial: Tensor) -> Tensor:
-        """Return `(n, k)` the states after the rows' events, on the CPU."""
+    def after(self, x: Sequences, initial: Tensor) -> Tensor:
+        """Return `(n, k)` the running states after rows, from states before them."""
+        states = [
+            encoder.state(x, part)
+            for encoder, part in zip(self.running.values(), initial.split(self._sizes, 1), strict=True)
+        ]
+        return states[0] if len(states) == 1 else torch.cat(states, 1)
+
+    def _continued(self, x: Sequences, initial: Tensor) -> Tensor:
+        """Return `(n, k)` the running states after rows, on the CPU, also of more events than fit into memory."""
+        if not self.running:
+            return initial
         if x.total > EVENTS_PER_BATCH:
-            rows = replace(x, static={"state": initial})
-            return encode(_Continued(self.encoder, initial.shape[1]), rows)
+            return encode(_Continued(self, initial.shape[1]), replace(x, static={"state": initial}))
+        x = x if self.device.type == "cpu" else x.to(self.device)
         with torch.inference_mode():
-            states: Tensor = self.encoder.state(x, initial).float().cpu()
+            states = self.after(x, initial.to(self.device)).float().cpu()
         if not np.isfinite(states.numpy()).all():
             check_finite(states, x)
         return states
 
-    def _tensor(self, states: list[bytes]) -> Tensor:
+    @cached_property
+    def _start(self) -> Tensor:
+        """The running states before any event, `(1, k)`."""
+        if not self.running:
+            return torch.zeros(1, 0)
+        with torch.inference_mode():
+            states = [encoder.state(self._empty.to(self.device)) for encoder in self.running.values()]
+        return torch.cat([state.float().cpu() for state in states], 1)
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        with torch.inference_mode():
+            return [int(each.state(self._empty.to(self.device)).shape[1]) for each in self.running.values()]
+
+    def begun(self, n: int) -> Held:
+        """Return what is stored of `n` entities without events."""
+        none = torch.zeros(n, dtype=torch.int64)
+        return Held(self._start.expand(n, -1), Sequences(self._empty.columns, none, none), none)
+
+    def read(
+        self, states: Sequence[bytes], known: Array, kept: Array, waiting: Array, chunks: Sequence[tuple[int, bytes]]
+    ) -> Held:
+        """Return what is stored of entities from its bytes.
+
+        Args:
+            states: The bytes of the running states of the known ones.
+            known: `(n,)` bool, the entities of which something is stored.
+            kept: `(n,)` the number of latest events of each.
+            waiting: `(n,)` how many of these wait.
+            chunks: The bytes of these events, in order, each after the row of its entity.
+        """
+        if known.all():
+            running = self._tensor(states)
+        else:
+            running = self._start.repeat(len(known), 1)
+            if len(states):
+                running[torch.from_numpy(known)] = self._tensor(states)
+        if not chunks:
+            none = torch.zeros(len(known), dtype=torch.int64)
+            return Held(running, Sequences(self._empty.columns, none, none), torch.from_numpy(waiting.copy()))
+        return Held(running, self._events(chunks, kept), torch.from_numpy(waiting.copy()))
+
+    def written(self, held: Held) -> list[bytes]:
+        """Return the bytes of running states; of sparse ones, a mask and the numbers that are not 0."""
+        values = np.ascontiguousarray(held.running.numpy(), "<f4")
+        if not self.running:
+            return [b""] * len(values)
         if not self.sparse:
-            return torch.from_numpy(np.frombuffer(b"".join(states), "<f4").astype(np.float32)).view(len(states), -1)
-        dim, size = self._size, -(-self._size // 8)
+            return each_row(values)
+        present = values.view("<u4") != 0
+        places, numbers = [0, *(4 * present.sum(1).cumsum()).tolist()], values[present].tobytes()
+        masks = each_row(np.packbits(present, axis=1))
+        return [mask + numbers[a:b] for mask, (a, b) in zip(masks, pairwise(places), strict=True)]
+
+    def chunks(self, held: Held, events: Array, begin: Array) -> Iterator[tuple[int, int, bytes]]:
+        """Yield the row, the number and the bytes of each chunk of the latest events, from some events on.
+
+        Args:
+            held: What is stored.
+            events: `(n,)` the number of all events of each entity.
+            begin: `(n,)` the first event to write, counted from an entity's first.
+        """
+        x, kept = held.events, held.events.lengths.numpy()
+        begin = np.maximum(begin, events - kept)
+        part = x.slice(torch.arange(len(x)), torch.from_numpy(begin - events + kept), torch.from_numpy(events - begin))
+        records = np.empty(part.total, self._record)
+        for name in self._record.names or ():
+            if name not in self._lists:
+                records[name] = part.values(name).numpy()
+        lists = dict[str, Sequences]()
+        for name in self._lists:
+            values = part.columns[name]
+            assert isinstance(values, Sequences)
+            lists[name] = values[part.flat()]
+            records[name] = lists[name].lengths.numpy()
+        at = 0
+        for row, (first, end) in enumerate(zip(begin.tolist(), events.tolist(), strict=True)):
+            while first < end:
+                number = first // CHUNK
+                count = min(end, (number + 1) * CHUNK) - first
+                yield row, number, self._chunk(records[at : at + count], lists, at)
+                first, at = first + count, at + count
+
+    def _chunk(self, records: Array, lists: Mapping[str, Sequences], at: int) -> bytes:
+        parts = [records.tobytes()]
+        for name, values in lists.items():
+            inner, kind = self._lists[name]
+            parts.append(values[at : at + len(records)].values(inner).numpy().astype(kind).tobytes())
+        return b"".join([len(records).to_bytes(4, "little"), *parts] if lists else parts)
+
+    def _events(self, chunks: Sequence[tuple[int, bytes]], kept: Array) -> Sequences:
+        """Return the latest events of each entity from the bytes of chunks."""
+        size, rows = self._record.itemsize, np.array([row for row, _ in chunks])
+        if self._lists:
+            counts = np.array([int.from_bytes(chunk[:4], "little") for _, chunk in chunks])
+            fixed = b"".join(chunk[4 : 4 + size * n] for (_, chunk), n in zip(chunks, counts.tolist(), strict=True))
+        else:
+            counts = np.array([len(chunk) // size for _, chunk in chunks])
+            fixed = b"".join(chunk for _, chunk in chunks)
+        records = np.frombuffer(fixed, self._record)
+        columns: dict[str, Values] = {}
+        for name in self._record.names or ():
+            values = torch.from_numpy(np.ascontiguousarray(records[name].astype(records[name].dtype.newbyteorder("="))))
+            columns[name] = values if name not in self._lists else values.long()
+        if self._lists:
+            columns |= self._nested(chunks, columns, counts)
+        lengths = torch.from_numpy(np.bincount(rows, counts, len(kept)).astype(np.int64))
+        stored = Sequences(columns, lengths.cumsum(0) - lengths, lengths)
+        last = torch.from_numpy(kept.copy())
+        return stored.slice(torch.arange(len(kept)), lengths - last, last)
+
+    def _nested(
+        self, chunks: Sequence[tuple[int, bytes]], columns: Mapping[str, Values], counts: Array
+    ) -> dict[str, Values]:
+        """Return the columns with several values per event, whose bytes follow those of the records in each chunk."""
+        firsts, parts = np.cumsum(counts) - counts, {name: list[bytes]() for name in self._lists}
+        sizes = {name: np.add.reduceat(columns[name].numpy(), firsts) for name in self._lists}  # type: ignore[union-attr]
+        for place, (_, chunk) in enumerate(chunks):
+            at = 4 + self._record.itemsize * int(counts[place])
+            for name, (_, kind) in self._lists.items():
+                end = at + int(sizes[name][place]) * np.dtype(kind).itemsize
+                parts[name].append(chunk[at:end])
+                at = end
+        result = dict[str, Values]()
+        for name, (inner, kind) in self._lists.items():
+            numbers, lengths = np.frombuffer(b"".join(parts[name]), kind), columns[name]
+            assert isinstance(lengths, Tensor)
+            values = torch.from_numpy(numbers.astype(numbers.dtype.newbyteorder("=")))
+            result[name] = Sequences({inner: values}, lengths.cumsum(0) - lengths, lengths)
+        return result
+
+    def _tensor(self, states: Sequence[bytes]) -> Tensor:
+        if not self.running:
+            return torch.zeros(len(states), 0)
+        dim = sum(self._sizes)
+        if not self.sparse:
+            return torch.from_numpy(np.frombuffer(b"".join(states), "<f4").astype(np.float32)).view(len(states), dim)
+        size = -(-dim // 8)
         masks = np.frombuffer(b"".join(state[:size] for state in states), np.uint8).reshape(len(states), size)
         values = np.zeros((len(states), dim), np.float32)
         numbers = np.frombuffer(b"".join(state[size:] for state in states), "<f4")
@@ -148,104 +343,15 @@ class RecurrentStates:
         return torch.from_numpy(values)
 
 
-def _each_row(values: Array) -> list[bytes]:
+def each_row(values: Array) -> list[bytes]:
     """Return the bytes of each row of an array `(n, k)`."""
     rows: list[bytes] = np.ascontiguousarray(values).view(f"V{values.itemsize * values.shape[1]}")[:, 0].tolist()
     return rows
 
 
-class RecentEvents:
-    """The latest events as packed records, behind their embedding."""
-
-    def __init__(self, encoder: Encoder, schema: Schema, count: int) -> None:
-        if schema.nested:
-            raise ConfigError(
-                f"column {schema.nested[0].name!r} has lists or texts, and recent= (--recent) stores events with one "
-                "number in each column; use an encoder that continues exactly, gru or lstm"
-            )
-        self.encoder, self.count, self.kind = encoder, count, f"latest {count} events"
-        self.dim = int(encoder.dim)
-        self.prefix, self.device = 4 * self.dim, torch.device("cpu")  # bytes; `encode` moves each window
-        time = "<f8" if schema.time_kind == "float" else "<i8"
-        fields = [(field.name, "<i4" if isinstance(field, Categorical) else "<f4") for field in schema.fields]
-        self.record = np.dtype([("time", time), ("gap", "<f4"), *fields])
-
-    def advance(self, x: Sequences, known: Array, stored: list[bytes]) -> tuple[list[bytes], Tensor]:
-        """Return the latest events, after the rows' events, and `(n, dim)` their embeddings.
-
-        Args:
-            known: `(n,)` bool, true for rows that follow stored events.
-        """
-        old = np.frombuffer(b"".join(state[self.prefix :] for state in stored), self.record)
-        lengths = torch.zeros(len(x), dtype=torch.int64)
-        stored_bytes = np.fromiter(map(len, stored), np.int64, len(stored)) - self.prefix
-        lengths[torch.from_numpy(known)] = torch.from_numpy(stored_bytes // self.record.itemsize)
-        names = self.record.names or ()
-        columns = {name: torch.from_numpy(old[name].astype(old[name].dtype.newbyteorder("="))) for name in names}
-        both = join(Sequences(columns, lengths.cumsum(0) - lengths, lengths), x)
-        sizes = both.lengths.clamp(max=self.count)
-        window = both.slice(torch.arange(len(x)), both.lengths - sizes, sizes)
-        vectors = encode(self.encoder, window)
-        records = np.empty(window.total, self.record)
-        for name in names:
-            records[name] = window.values(name).numpy()
-        ends, packed = [0, *(sizes.cumsum(0) * self.record.itemsize).tolist()], records.tobytes()
-        prefixes = _each_row(vectors.numpy().astype("<f4"))
-        return [prefix + packed[a:b] for prefix, (a, b) in zip(prefixes, pairwise(ends), strict=True)], vectors
-
-    def read(self, states: list[bytes]) -> Tensor:
-        """Return `(n, dim)` the embeddings that were stored."""
-        vectors = np.frombuffer(b"".join(state[: self.prefix] for state in states), "<f4").astype(np.float32)
-        return torch.from_numpy(vectors).view(len(states), self.dim)
-
-
-class KnownStates:
-    """What is stored for each entity, and behind it the time at which the last of its events became known.
-
-    An event that became known before an earlier one is refused: no state would be that of a cut between their times.
-    """
-
-    def __init__(self, states: RecurrentStates | RecentEvents, schema: Schema) -> None:
-        self.states, self.kind = states, f"{states.kind} and last known time"
-        self.dim, self.device = states.dim, states.device
-        self.time = np.dtype("<f8" if schema.time_kind == "float" else "<i8")
-
-    def advance(self, x: Sequences, known: Array, stored: list[bytes]) -> tuple[list[bytes], Tensor]:
-        """Return what is stored after the rows' events, and embeddings, see `RecurrentStates.advance`."""
-        filled, column = x.lengths > 0, x.columns[KNOWN]
-        assert isinstance(column, Tensor)
-        last = torch.full((len(x),), -torch.inf if self.time.kind == "f" else NO_TIME, dtype=column.dtype)
-        last[torch.from_numpy(known)] = torch.from_numpy(self.last_times(stored))
-        last = last.to(x.device)
-        refused = ~known_in_order(x)
-        refused[filled] |= column[x.starts[filled]] < last[filled]
-        if count := int(refused.sum()):
-            raise DataError(
-                f"at least {count:,} entities have events that became known before earlier ones of theirs (known_at), "
-                "but a state continues only where known times ascend with the times of the events; leave these "
-                "entities out of the batch, and embed their whole histories"
-            )
-        last[filled] = last_times(x[filled])
-        times = last.cpu().numpy().astype(self.time)
-        states, vectors = self.states.advance(x, known, self._without(stored))
-        return [state + time.tobytes() for state, time in zip(states, times, strict=True)], vectors
-
-    def read(self, states: list[bytes]) -> Tensor:
-        """Return `(n, dim)` the embeddings of what is stored."""
-        return self.states.read(self._without(states))
-
-    def last_times(self, states: list[bytes]) -> Array:
-        """Return `(n,)` the time at which the last event of each became known."""
-        times = b"".join(state[-self.time.itemsize :] for state in states)
-        return np.frombuffer(times, self.time).astype(self.time.newbyteorder("="))
-
-    def _without(self, states: list[bytes]) -> list[bytes]:
-        return [state[: -self.time.itemsize] for state in states]
-
-
-States: TypeAlias = RecurrentStates | RecentEvents | KnownStates
-
-
-def times_of(states: States, stored: list[bytes], times: Any) -> Any:
-    """Return `(n,)` the times of the entities' last events, or those at which the last of them became known."""
-    return states.last_times(stored) if isinstance(states, KnownStates) else times
+def _joined(first: Sequences, second: Sequences) -> Sequences:
+    """Return rows that hold row i of `first` and then row i of `second`."""
+    if not first.total:
+        return replace(second, static={})
+    both = join(replace(first, static={}), replace(second, static={}))
+    return replace(both, columns={name: values for name, values in both.columns.items() if name != "segment"})

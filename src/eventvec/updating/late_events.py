@@ -60,7 +60,7 @@ def plan(
     """
     known, time = before.version >= 0, x.select(["time"])[0].numpy()
     if x.single and not (known & (time <= before.last_time)).any():  # what a service is given
-        now = Facts(before.version, before.events + 1, before.dropped, time)
+        now = before._replace(events=before.events + 1, last_time=time)
         return Plan(_continued(x, before, known, schema.clock), before.version, now, 0, ())
     row, total = x.rows().numpy(), x.total
     seen, last = known[row], before.last_time[row]
@@ -88,7 +88,8 @@ def plan(
         notes += (f"{count} have the time of the last event of their entity's state, and are read after it",)
     x = _continued(x, before, version >= 0, schema.clock)
     last = _last_times(x, before.last_time)
-    return Plan(x, version, Facts(version, events + x.lengths.numpy(), dropped, last), int(n_late.sum()), notes)
+    now = before._replace(events=events + x.lengths.numpy(), dropped=dropped, last_time=last)
+    return Plan(x, version, now, int(n_late.sum()), notes)
 
 
 def _continued(x: Sequences, before: Facts, known: Array, clock: bool) -> Sequences:

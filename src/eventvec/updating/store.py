@@ -1,8 +1,9 @@
-"""The state store: one sqlite file with the states of all entities and the batches that led to them.
+"""The state store: one sqlite file with what is stored of all entities, and the batches that led to it.
 
-A batch is one transaction: all of it is in the file, or nothing. Versions of a state are only added. An entity points
-to its newest version, and a batch names the range of versions that it wrote, so its rows can be returned again.
-What the bytes of a version mean is in `entity_state`; the file is opened in `store_file`.
+A batch is one transaction: all of it is in the file, or nothing. Of an entity, the store holds the running states and
+the latest events, which are replaced as events come. Answers are only added: an entity points to its newest, and a
+batch names the range of its answers, so they can be returned again. What the bytes of states and events mean is in
+`entity_state`, and those of answers in `answers`; the file is opened in `store_file`.
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ POSITION = "position of "
 POSITIONS = (POSITION, POSITION[:-1] + "!")
 """The first such text, and the first text after all of them."""
 
-ENTITY, VERSION = (
-    "key, version, events, dropped, last_time, digest", "version, before, events, last_time, digest, state"
-)  # fmt: skip
-"""The columns of two tables; a digest is that of the columns before it and of the state."""
+ENTITY = "key, number, version, events, dropped, kept, waiting, last_time, digest"
+STATE, CHUNK = "number, version, digest, state", "place, digest, events"
+ANSWER = "version, before, events, last_time, digest, answer"
+"""The columns of tables; a digest is that of the columns before it and of the bytes after it."""
+PLACES = 1 << 24
+"""The number of chunks of events that an entity may have; `place` is its number times this, plus that of the chunk."""
 
 CHECKPOINT_WAIT = 30
 """The seconds in which others must let the log be written into the file."""
@@ -46,6 +49,7 @@ class Batch(NamedTuple):
 
     Args:
         new: The number of entities that were new to the store.
+        outputs: What the bytes of its answers mean.
     """
 
     number: int
@@ -56,19 +60,48 @@ class Batch(NamedTuple):
     new: int
     late: int
     kept: bool
+    outputs: str
 
 
 class Facts(NamedTuple):
-    """Facts about entities, `(n,)` each; for an entity that the store does not have, `version` is -1 and the rest 0.
+    """Facts about entities, `(n,)` each; of an entity that the store lacks, `number` and `version` are -1, the rest 0.
 
     Args:
-        events: The number of events that the state has seen.
-        last_time: The time of the last event that the state has seen.
+        number: What an entity is called in other tables.
+        version: The number of its latest answer.
+        events: The number of events that were read.
+        dropped: The number of events that were left out because they were late.
+        kept: The number of latest events that are stored.
+        waiting: How many of these the running states have not read.
+        last_time: The time of the last event that was read.
     """
 
+    number: Array
     version: Array
     events: Array
     dropped: Array
+    kept: Array
+    waiting: Array
+    last_time: Array
+
+
+class Entities(NamedTuple):
+    """What is written of entities.
+
+    Args:
+        keys: Their keys.
+        facts: The facts about them; the store chooses `number` and `version`.
+        states: The bytes of their running states.
+        chunks: Of their latest events, the row, the number and the bytes of each chunk that has changed.
+        answers: What is returned of each, as bytes.
+        last_time: `(n,)` the times that are returned.
+    """
+
+    keys: Sequence[str]
+    facts: Facts
+    states: Sequence[bytes]
+    chunks: Iterable[tuple[int, int, bytes]]
+    answers: Sequence[bytes]
     last_time: Array
 
 
@@ -157,13 +190,13 @@ class Store:
         """Return the batch of a name, or without a name the latest batch with an identity, or None."""
         column, value = ("fingerprint", identity) if name is None else ("name", name)
         row = self.db.execute(
-            "SELECT number, fingerprint, applied, first, rows, new, late, kept FROM batches "
+            "SELECT number, fingerprint, applied, first, rows, new, late, kept, outputs FROM batches "
             f"WHERE {column} = ? ORDER BY number DESC LIMIT 1",
             (value,),
         ).fetchone()
         if row is None:
             return None
-        batch = Batch(*self._typed([row], int, str, str, int, int, int, int, int)[0])
+        batch = Batch(*self._typed([row], int, str, str, int, int, int, int, int, str)[0])
         self._require([batch.first == self.next_version(batch.number), min(batch.rows, batch.new, batch.late) >= 0])
         return batch
 
@@ -179,7 +212,8 @@ class Store:
     def facts(self, keys: Sequence[str], kind: np.dtype[Any]) -> Facts:
         """Return the facts about entities, in the order of their keys; times have the type `kind`."""
         n = len(keys)
-        facts = Facts(np.full(n, -1), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, kind))
+        counts = np.zeros((4, n), np.int64)
+        facts = Facts(np.full(n, -1), np.full(n, -1), counts[0], counts[1], counts[2], counts[3], np.zeros(n, kind))
         time = int if kind.kind == "i" else (int, float)
         for start in range(0, n, ROWS):
             part = enumerate(keys[start : start + ROWS], start)
@@ -190,28 +224,57 @@ class Store:
                     values[list(places)] = column
         return facts
 
-    def states(self, versions: Array) -> list[bytes]:
-        """Return the bytes of versions."""
-        rows = self._checked(self._joined(enumerate(versions.tolist()), "version", VERSION, "versions"))
-        self._require([len(rows) == len(versions)])
-        return [row[5] for row in rows]
+    def states(self, facts: Facts) -> list[bytes]:
+        """Return the bytes of the running states of entities that the store has."""
+        rows = self._joined(enumerate(facts.number.tolist()), "number", STATE, "states")
+        rows = self._typed(rows, int, int, int, bytes)
+        self._require([[row[1] for row in rows] == facts.version.tolist()])
+        self._require(digest_of(row[:2], row[3]) == row[2] for row in rows)
+        return [row[3] for row in rows]
+
+    def chunks(self, facts: Facts, size: int) -> list[tuple[int, bytes]]:
+        """Return the bytes of chunks of `size` events with the latest events, each after the row of its entity."""
+        begin = (facts.events - facts.kept) // size
+        rows = np.flatnonzero(facts.kept)
+        low = (facts.number[rows] * PLACES + begin[rows]).tolist()
+        found = self._between(list(zip(rows.tolist(), low, strict=True)))
+        found = self._typed(found, int, int, int, bytes)
+        self._require(digest_of((place,), events) == digest for _, place, digest, events in found)
+        counts = -(-facts.events[rows] // size) - begin[rows]
+        expected = np.repeat(np.array(low, np.int64) - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        self._require([np.array_equal(np.array([place for _, place, *_ in found], np.int64), expected)])
+        return [(row, events) for row, _, _, events in found]
+
+    def _between(self, lows: list[tuple[int, int]]) -> list[tuple[Any, ...]]:
+        """Return the chunks of entities from some places on, each after the number beside the place."""
+        if len(lows) == 1:
+            row, low = lows[0]
+            query = f"SELECT ?, {CHUNK} FROM chunks WHERE place BETWEEN ? AND ? ORDER BY place"
+            return self.db.execute(query, (row, low, low | (PLACES - 1))).fetchall()
+        self.db.execute("DELETE FROM temp.lookup")
+        self.db.executemany("INSERT INTO temp.lookup VALUES (?, ?)", lows)
+        columns = CHUNK.replace("place", "chunks.place")
+        return self.db.execute(
+            f"SELECT lookup.place, {columns} FROM temp.lookup CROSS JOIN chunks ON chunks.place BETWEEN lookup.value "
+            f"AND (lookup.value | {PLACES - 1}) ORDER BY lookup.place, chunks.place"
+        ).fetchall()
 
     def written(self, batch: Batch, start: int) -> tuple[Array, Array, list[Any], list[bytes]]:
-        """Return up to `ROWS` of the versions that a batch wrote, from its row `start` on.
+        """Return up to `ROWS` of the answers that a batch was given, from its row `start` on.
 
-        Versions of entities that were deleted since are absent.
+        Answers about entities that were deleted since are absent.
 
         Returns:
-            The row of each version in the batch, the numbers of events, the last times and the bytes.
+            The row of each answer in the batch, the numbers of events, the last times and the bytes.
         """
         first = batch.first + start
         rows = self.db.execute(
-            f"SELECT {VERSION} FROM versions WHERE version BETWEEN ? AND ?",
+            f"SELECT {ANSWER} FROM answers WHERE version BETWEEN ? AND ?",
             (first, min(first + ROWS, batch.first + batch.rows) - 1),
         ).fetchall()
-        versions, _, events, times, _, states = zip(*self._checked(rows), strict=True) if rows else ((),) * 6
+        versions, _, events, times, _, answers = zip(*self._checked(rows), strict=True) if rows else ((),) * 6
         places = np.array(versions, np.int64) - batch.first
-        return places, np.array(events, np.int64), list(times), list(states)
+        return places, np.array(events, np.int64), list(times), list(answers)
 
     def next_version(self, number: int | None = None) -> int:
         """Return the first version of a batch, by default of the next one; no version is used twice."""
@@ -221,31 +284,67 @@ class Store:
 
     def check_forgotten(self, versions: Sequence[int]) -> None:
         """Raise an error if absent versions are not those of entities that were deleted."""
-        pointers = "SELECT version FROM entities UNION ALL SELECT before FROM versions WHERE before IS NOT NULL"
+        pointers = "SELECT version FROM entities UNION ALL SELECT before FROM answers WHERE before IS NOT NULL"
         pointed = {row[0] for row in self.db.execute(pointers)}
         if not pointed.isdisjoint(versions):
             raise self._damaged()
 
-    def add(self, first: int, keys: Sequence[str], before: Facts, now: Facts, states: list[bytes]) -> None:
-        """Write a version of each entity, numbered from `first`, that replaces the one in `before`."""
-        numbers = range(first, first + len(keys))
-        old = [None if version < 0 else version for version in before.version.tolist()]
-        events, dropped, times = now.events.tolist(), now.dropped.tolist(), now.last_time.tolist()
-        many = self.db.executemany
-        versions = zip(zip(numbers, old, events, times, strict=True), states, strict=True)
-        rows = ((*facts, digest_of(facts, state), state) for facts, state in versions)
-        many(f"INSERT INTO versions ({VERSION}) VALUES (?, ?, ?, ?, ?, ?)", rows)
-        entities = zip(keys, numbers, events, dropped, times, strict=True)
-        described = ((*facts, digest_of(facts)) for facts in entities)
-        many(f"INSERT OR REPLACE INTO entities ({ENTITY}) VALUES (?, ?, ?, ?, ?, ?)", described)
-        many("INSERT INTO replaced VALUES (?)", ((version,) for version in old if version is not None))
+    def add(self, first: int, before: Facts, written: Entities, size: int) -> None:
+        """Write what is known of entities now, with an answer about each, numbered from `first`.
 
-    def finish(self, batches: Iterable[tuple[str | None, str, int, int, int, int]]) -> None:
-        """Record that batches were applied: of each the name, fingerprint, first, rows, new and late."""
+        Args:
+            first: The number of the first answer.
+            before: The facts that were stored; where none of their events stay, `events` is 0.
+            written: What is written.
+            size: The number of events of a chunk.
+        """
+        now, many = written.facts, self.db.executemany
+        versions = range(first, first + len(written.keys))
+        numbers = np.where(before.number < 0, versions, before.number)
+        old = [None if version < 0 else version for version in before.version.tolist()]
+        events, dropped, kept, waiting = (each.tolist() for each in now[2:6])
+        counts = (events, dropped, kept, waiting, now.last_time.tolist())
+        described = zip(written.keys, numbers.tolist(), versions, *counts, strict=True)
+        many(
+            f"INSERT OR REPLACE INTO entities ({ENTITY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            ((*facts, digest_of(facts)) for facts in described),
+        )
+        states = zip(zip(numbers.tolist(), versions, strict=True), written.states, strict=True)
+        many(
+            f"INSERT OR REPLACE INTO states ({STATE}) VALUES (?, ?, ?, ?)",
+            ((*facts, digest_of(facts, state), state) for facts, state in states),
+        )
+        of_answers = zip(versions, old, events, written.last_time.tolist(), strict=True)
+        answers = zip(of_answers, written.answers, strict=True)
+        many(
+            f"INSERT INTO answers ({ANSWER}) VALUES (?, ?, ?, ?, ?, ?)",
+            ((*facts, digest_of(facts, answer), answer) for facts, answer in answers),
+        )
+        begun, begins = (before.events - before.kept) // size, (now.events - now.kept) // size
+        places = numbers * PLACES
+        stale = np.where(before.events == 0, before.number >= 0, (before.kept > 0) & (begun < begins))
+        ends = np.where(before.events == 0, PLACES, begins)[stale]
+        many(
+            "DELETE FROM chunks WHERE place >= ? AND place < ?",
+            zip(places[stale].tolist(), (places[stale] + ends).tolist(), strict=True),
+        )
+        chunks = ((int(places[row]) + number, events) for row, number, events in written.chunks)
+        many(
+            f"INSERT OR REPLACE INTO chunks ({CHUNK}) VALUES (?, ?, ?)",
+            ((place, digest_of((place,), events), events) for place, events in chunks),
+        )
+
+    def finish(self, batches: Iterable[tuple[str | None, str, int, int, int, int]], outputs: str) -> None:
+        """Record that batches were applied: of each the name, fingerprint, first, rows, new and late.
+
+        Args:
+            batches: The batches.
+            outputs: What the bytes of their answers mean.
+        """
         self.db.executemany(
-            "INSERT INTO batches (name, fingerprint, applied, first, rows, new, late, kept) "
-            "VALUES (?, ?, datetime('now'), ?, ?, ?, ?, 1)",
-            batches,
+            "INSERT INTO batches (name, fingerprint, applied, first, rows, new, late, kept, outputs) "
+            "VALUES (?, ?, datetime('now'), ?, ?, ?, ?, 1, ?)",
+            ((*batch, outputs) for batch in batches),
         )
 
     def set_positions(self, positions: Mapping[str, str]) -> None:
@@ -264,50 +363,64 @@ class Store:
         return positions
 
     def prune(self, keep: int) -> None:
-        """Delete the versions of all but the last `keep` batches, where newer ones have replaced them."""
+        """Delete the answers of all but the last `keep` batches."""
         (newest,) = self.db.execute("SELECT coalesce(max(number), 0) FROM batches").fetchone()
         limit = newest - keep
         row = self.db.execute("SELECT first FROM batches WHERE number = ?", (limit + 1,)).fetchone()
         if row:
-            self.db.execute(
-                "DELETE FROM versions WHERE version IN (SELECT version FROM replaced WHERE version < ?)", row
-            )
-            self.db.execute("DELETE FROM replaced WHERE version < ?", row)
+            self.db.execute("DELETE FROM answers WHERE version < ?", row)
             query = "SELECT number FROM batches WHERE number <= ? AND NOT kept ORDER BY number DESC LIMIT 1"
             (before,) = self.db.execute(query, (limit,)).fetchone() or (0,)  # those up to it are not kept either
             self.db.execute("UPDATE batches SET kept = 0 WHERE number > ? AND number <= ?", (before, limit))
 
     def verify(self) -> dict[str, int]:
-        """Return the numbers of `entities` and of `states`, after a check of every row and of the file.
+        """Return the numbers of `entities` and of `answers`, after a check of every row and of the file.
 
         Raises:
             CheckpointError: If something is not what was written.
         """
-        others = """SELECT count(*) FROM entities LEFT JOIN versions USING (version)
-            WHERE versions.events IS NOT entities.events OR versions.last_time IS NOT entities.last_time"""
+        others = """SELECT (SELECT count(*) FROM entities LEFT JOIN states USING (number)
+            WHERE states.version IS NOT entities.version) + abs((SELECT count(*) FROM states)
+            - (SELECT count(*) FROM entities))"""
         with self.reading():
             self._require(row == ("ok",) for row in self.db.execute("PRAGMA integrity_check(1)").fetchall())
             entities = self.db.execute(f"SELECT {ENTITY}, 0 FROM entities")
             while rows := entities.fetchmany(ROWS):
                 self._described(rows, (int, float))
-            states, count = self.db.execute(f"SELECT {VERSION} FROM versions"), 0
-            while rows := states.fetchmany(ROWS):
+            answers, count = self.db.execute(f"SELECT {ANSWER} FROM answers"), 0
+            while rows := answers.fetchmany(ROWS):
                 count += len(self._checked(rows))
+            self._require(
+                digest_of((number, version), state) == digest
+                for number, version, digest, state in self.db.execute(f"SELECT {STATE} FROM states")
+            )
+            self._require(
+                digest_of((place,), events) == digest
+                for place, digest, events in self.db.execute(f"SELECT {CHUNK} FROM chunks")
+            )
             self._require([self.db.execute(others).fetchone() == (0,)])
             self.positions()
-            return {"entities": self.count(), "states": count}
+            return {"entities": self.count(), "answers": count}
 
     def forget(self, key: str) -> bool:
-        """Return whether the store had an entity, after deleting all its versions and overwriting their bytes."""
+        """Return whether the store had an entity, after deleting all of it and overwriting the bytes."""
         with self.writing():
-            chain = """WITH RECURSIVE chain (version) AS (
-                SELECT version FROM entities WHERE key = ?
-                UNION ALL SELECT before FROM versions JOIN chain USING (version) WHERE before IS NOT NULL)"""
-            for table in ("replaced", "versions"):  # versions last, because the chain consists of them
-                self.db.execute(f"{chain} DELETE FROM {table} WHERE version IN (SELECT version FROM chain)", (key,))
-            n_deleted = self.db.execute("DELETE FROM entities WHERE key = ?", (key,)).rowcount
+            row = self.db.execute("SELECT number FROM entities WHERE key = ?", (key,)).fetchone()
+            if row is not None:
+                self.db.execute(
+                    """WITH RECURSIVE chain (version) AS (
+                    SELECT version FROM entities WHERE key = ?
+                    UNION ALL SELECT before FROM answers JOIN chain USING (version) WHERE before IS NOT NULL)
+                    DELETE FROM answers WHERE version IN (SELECT version FROM chain)""",
+                    (key,),
+                )
+                (number,) = self._typed([row], int)[0]
+                self.db.execute("DELETE FROM states WHERE number = ?", (number,))
+                places = (number * PLACES, (number + 1) * PLACES)
+                self.db.execute("DELETE FROM chunks WHERE place >= ? AND place < ?", places)
+                self.db.execute("DELETE FROM entities WHERE key = ?", (key,))
         self.checkpoint("TRUNCATE")  # the log has a copy of the bytes
-        return bool(n_deleted)
+        return row is not None
 
     def checkpoint(self, mode: Literal["FULL", "TRUNCATE"]) -> None:
         """Write the log beside the file into it, and with `TRUNCATE` empty the log.
@@ -342,15 +455,15 @@ class Store:
         return self.db.execute(query).fetchall()
 
     def _checked(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Return rows of the columns `VERSION` after a check of their checksums."""
+        """Return rows of the columns `ANSWER` after a check of their checksums."""
         rows = self._typed(rows, int, (int, NoneType), int, (int, float), int, bytes)
         self._require(digest_of(row[:4], row[5]) == row[4] for row in rows)
         return rows
 
     def _described(self, rows: list[tuple[Any, ...]], time: type | tuple[type, ...]) -> list[tuple[Any, ...]]:
         """Return rows of the columns `ENTITY`, and after them a number, after a check of their checksums."""
-        rows = self._typed(rows, str, int, int, int, time, int, int)
-        self._require(digest_of(row[:5]) == row[5] for row in rows)
+        rows = self._typed(rows, str, *(int,) * 6, time, int, int)
+        self._require(digest_of(row[:8]) == row[8] for row in rows)
         return rows
 
     def _require(self, holds: Iterable[bool]) -> None:

@@ -1,7 +1,7 @@
 """The file of a state store: it is created, checked and opened, and an entity is deleted from it.
 
-A store knows the run whose states it holds, what it holds for an entity, and the vocabularies by which events were
-coded. In a folder of stores, it also knows its place there. It is refused elsewhere.
+A store knows the blocks whose states it holds, and the vocabularies by which events were coded. In a folder of stores,
+it also knows its place there. It is refused elsewhere.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ TABLES = f"""
     BEGIN;
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE entities (
-        key TEXT PRIMARY KEY, version INTEGER NOT NULL, events INTEGER NOT NULL, dropped INTEGER NOT NULL, last_time,
-        digest INTEGER
+        key TEXT PRIMARY KEY, number INTEGER NOT NULL, version INTEGER NOT NULL, events INTEGER NOT NULL,
+        dropped INTEGER NOT NULL, kept INTEGER NOT NULL, waiting INTEGER NOT NULL, last_time, digest INTEGER
     ) WITHOUT ROWID;
-    CREATE TABLE versions (
-        version INTEGER PRIMARY KEY, before INTEGER, events INTEGER NOT NULL, last_time, digest INTEGER, state BLOB
+    CREATE TABLE states (number INTEGER PRIMARY KEY, version INTEGER NOT NULL, digest INTEGER, state BLOB);
+    CREATE TABLE chunks (place INTEGER PRIMARY KEY, digest INTEGER, events BLOB);
+    CREATE TABLE answers (
+        version INTEGER PRIMARY KEY, before INTEGER, events INTEGER NOT NULL, last_time, digest INTEGER, answer BLOB
     );
-    CREATE TABLE replaced (version INTEGER PRIMARY KEY);
     CREATE TABLE batches (
         number INTEGER PRIMARY KEY, name TEXT UNIQUE, fingerprint TEXT NOT NULL, applied TEXT NOT NULL,
         first INTEGER NOT NULL, rows INTEGER NOT NULL, new INTEGER NOT NULL, late INTEGER NOT NULL,
-        kept INTEGER NOT NULL
+        kept INTEGER NOT NULL, outputs TEXT NOT NULL
     );
     CREATE INDEX contents ON batches (fingerprint);
 """
@@ -69,26 +70,26 @@ class Shard(NamedTuple):
         return f"shard {self.shard} of {self.shards}"
 
 
-NAMES = {"run", "kind", *Shard._fields}
+NAMES = {"run", *Shard._fields}
 """The names in the table `meta`, beside those of the positions of streams."""
 
 
 @contextmanager
 def opened(
-    path: Path | str, run: str, kind: str | None, *, shard: Shard | None = None, whole_log: bool = True
+    path: Path | str, run: str, *, create: bool = True, shard: Shard | None = None, whole_log: bool = True
 ) -> Iterator[Store]:
     """Yield the store of a run; if it is missing, it is created, and only its owner may read it.
 
     Args:
-        kind: What the store holds for an entity; with None, any kind is accepted, and no store is created.
+        create: Whether a missing store is created.
         shard: The place of the store in a folder of stores, in which it must exist.
         whole_log: Whether a log beside the store is refused of which a power cut may have taken the end, see
             `open_state`; sqlite then drops all after some moment.
     """
     path = path_only(path)
     with explaining(path):
-        if kind is not None and shard is None and not path.exists():
-            create_store(path, {"run": run, "kind": kind})
+        if create and shard is None and not path.exists():
+            create_store(path, {"run": run})
         if path.is_dir():
             raise CheckpointError(
                 f"{path} is a folder; for one of state stores, use update_shards and forget_in_shards (--engine)"
@@ -105,14 +106,12 @@ def opened(
             _check_format(path, db)  # from this reading on, there is a log
             files = {str(path): identity, **{file: identity_of(file) for file in beside}}
             _check_place(path, db, run, shard)
-            if kind is not None:
-                _check_content(path, db, kind, shard)
             db.execute("CREATE TABLE temp.lookup (place INTEGER PRIMARY KEY, value)")
             yield Store(path, db, files)
 
 
 def verify(path: Path) -> dict[str, int]:
-    """Return the numbers of `entities` and of `states` of a store of any run, after a check of all that it holds.
+    """Return the numbers of `entities` and of `answers` of a store of any model, after a check of all that it holds.
 
     Raises:
         CheckpointError: If it is no store, or something in it is not what was written.
@@ -225,24 +224,6 @@ def _check_place(path: Path, db: sqlite3.Connection, run: str, shard: Shard | No
     )
 
 
-def _check_content(path: Path, db: sqlite3.Connection, kind: str, shard: Shard | None) -> None:
-    """Raise an error if a store holds something else for an entity.
-
-    The store of a shard is created without a kind, and has that of its first batch from then on.
-    """
-    described = _described(db)
-    if shard is not None and "kind" not in described:
-        db.execute("INSERT OR IGNORE INTO meta VALUES ('kind', ?)", (kind,))
-        described = _described(db)
-    if "kind" not in described:
-        raise CheckpointError(f"{path} is damaged: it does not name what it holds of an entity; {RESTORE}")
-    if described["kind"] != kind:
-        recent = ", or recent= (--recent) as for the first batch" if "latest" in kind + described["kind"] else ""
-        raise CheckpointError(
-            f"{path} must hold the {kind} of each entity, got the {described['kind']}; give --state a new name{recent}"
-        )
-
-
 def _sentence(path: Path, error: sqlite3.Error) -> str:
     """Return the message for an error of sqlite."""
     code = vars(error).get("sqlite_errorcode", 0) & 0xFF
@@ -254,7 +235,7 @@ def _sentence(path: Path, error: sqlite3.Error) -> str:
 
 
 def forget(state: Path | str, key: str, run: str) -> None:
-    """Delete an entity from a store: its state, and its rows in every batch that can be given again.
+    """Delete an entity from a store: its states and events, and the answers about it in every batch.
 
     Args:
         state: The store.
@@ -272,6 +253,6 @@ def forget(state: Path | str, key: str, run: str) -> None:
         Traceback (most recent call last):
         eventvec.errors.CheckpointError: ...state.db is not a state store: there is no such file
     """
-    with opened(state, run, None) as store:
+    with opened(state, run, create=False) as store:
         if not store.forget(key):
             raise DataError(f"{state} has no entity of that key; write whole numbers in digits, UUIDs in lower case")

@@ -23,7 +23,6 @@ class UpdateOptions:
         history: For `recompute`, a table with all events that the store was ever given of the entities with late
             events, and no others; it may also contain the whole batch. Counts and times are checked.
         batch_id: The name of the batch, which then identifies it; without a name, its content does.
-        recent: The number of latest events to embed, for encoders that cannot continue from a stored state.
         keep: The number of last batches that can be given again; all by default.
 
     Raises:
@@ -33,7 +32,6 @@ class UpdateOptions:
     late: Late = "refuse"
     history: Tabular | None = None
     batch_id: str | None = None
-    recent: int | None = None
     keep: int | None = None
 
     def __post_init__(self) -> None:
@@ -44,5 +42,4 @@ class UpdateOptions:
             )
         if self.batch_id == "":
             raise ConfigError("batch_id must not be empty; give the batch a name, or no batch_id")
-        at_least("recent", self.recent, 1)
         at_least("keep", self.keep, 1)

@@ -1,0 +1,106 @@
+"""What a push or an update returns of each entity: its vector, and what each head predicts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from eventvec.blocks.rows import Rows
+from eventvec.dataset import Dataset
+from eventvec.methods.supervised import Predictor
+from eventvec.models import Model
+from eventvec.models.head import predictions_of
+from eventvec.predicting.prediction import class_names, network_values, predicted_columns, prefixed
+from eventvec.sequences import Array, Sequences
+from eventvec.updating.entity_state import each_row
+
+
+class Answer(NamedTuple):
+    """What is returned of `n` entities.
+
+    Args:
+        vectors: `(n, dim)` float32, 0 columns if the model has no vectors.
+        values: `(n, k)` float64, the predictions of all labels side by side.
+        labels: The classes of each label by its name, none for a number.
+        model: The id of the model.
+    """
+
+    vectors: Array
+    values: Array
+    labels: dict[str, list[str]]
+    model: str
+
+    def __getitem__(self, rows: slice | Array) -> Answer:  # type: ignore[override]
+        return self._replace(vectors=self.vectors[rows], values=self.values[rows])
+
+    @property
+    def columns(self) -> dict[str, pa.Array]:
+        """The columns of `ev.predict`, without the key."""
+        columns, at = dict[str, pa.Array](), 0
+        for label, names in self.labels.items():
+            values = self.values[:, at : at + len(names)] if names else self.values[:, at]
+            columns |= prefixed(label, predicted_columns(names, values), len(self.labels) > 1, columns)
+            at += max(len(names), 1)
+        return columns
+
+
+class Answers:
+    """What a model answers about rows, and the bytes of that.
+
+    Args:
+        model: The model.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model, predictor = model, model.declared.predictor
+        self._network = predictor.eval() if isinstance(predictor, Predictor) and predictor.inputs is None else None
+        targets = () if self._network is None else model.declared.label_fields
+        of_networks = {each.name: class_names(each) for each in targets}
+        self.labels = {**of_networks, **{name: head.class_names for name, head in model.heads.items()}}
+        self.dim = int(model.encoder.dim) if model.vector else 0
+        self.width = sum(max(len(names), 1) for names in self.labels.values())
+        self.outputs = json.dumps({"model": model.id, "dim": self.dim, "labels": self.labels})
+
+    def of(self, x: Sequences, names: Sequence[str]) -> Answer:
+        """Return the answers about rows, the entities of some keys."""
+        model = self.model
+        data = Dataset(pa.array(names, pa.string()), x, model.schema)
+        predicted, features = predictions_of(model.blocks, model.heads, Rows(data), model.vector)
+        n = len(x)
+        parts = [features[name][0] for name in model.vector]
+        vectors = np.concatenate(parts, 1).astype(np.float32, copy=False) if parts else np.empty((n, 0), np.float32)
+        values = [each.reshape(n, -1) for each in predicted.values()]
+        if self._network is not None:
+            with torch.inference_mode():
+                device = next(self._network.parameters()).device
+                outputs = self._network.of_vectors(torch.from_numpy(vectors).to(device), x).float().cpu()
+            values = [*(each.reshape(n, -1) for each in network_values(model, outputs)), *values]
+        return Answer(vectors, np.concatenate([*values, np.empty((n, 0))], 1), self.labels, model.id)
+
+    def written(self, answer: Answer) -> list[bytes]:
+        """Return the bytes of answers."""
+        n = len(answer.vectors)
+        vectors = each_row(answer.vectors.astype("<f4")) if self.dim else [b""] * n
+        values = each_row(answer.values.astype("<f8")) if self.width else [b""] * n
+        return [a + b for a, b in zip(vectors, values, strict=True)]
+
+
+def read_answers(outputs: str, answers: Sequence[bytes]) -> Answer:
+    """Return answers from their bytes.
+
+    Args:
+        outputs: What the bytes mean, `Answers.outputs`.
+        answers: The bytes.
+    """
+    described = json.loads(outputs)
+    labels, dim = described["labels"], described["dim"]
+    width, n, joined = sum(max(len(names), 1) for names in labels.values()), len(answers), b"".join(answers)
+    rows = np.frombuffer(joined, np.uint8).reshape(n, 4 * dim + 8 * width)
+    vectors = np.ascontiguousarray(rows[:, : 4 * dim]).view("<f4").astype(np.float32).reshape(n, dim)
+    values = np.ascontiguousarray(rows[:, 4 * dim :]).view("<f8").astype(np.float64).reshape(n, width)
+    return Answer(vectors, values, labels, described["model"])
