@@ -72,8 +72,7 @@ def content(state: Path) -> list[tuple[Any, ...]]:
     """Return what a store holds for each entity."""
     with sqlite3.connect(state) as db:
         return db.execute(
-            "SELECT key, e.events, dropped, e.last_time, state FROM entities e JOIN versions USING (version) "
-            "ORDER BY key"
+            "SELECT key, events, dropped, last_time, state FROM entities JOIN states USING (number) ORDER BY key"
         ).fetchall()
 
 

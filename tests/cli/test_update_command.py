@@ -69,7 +69,6 @@ def test_the_command_of_every_night(folder: Path, tmp_path: Path) -> None:
         (("run", "{e}", "-o", "z", "--late", "droop"), 2, "did you mean 'drop'"),
         (("run", "{e}", "-o", "z", "--late", "recompute"), 2, "--history EVENTS"),
         (("run", "{e}", "-o", "."), 2, "is a folder"),
-        (("set", "{e}", "-o", "z"), 2, "cannot continue exactly from a stored state; with recent= (--recent N)"),
         (("absent", "{e}", "-o", "z"), 1, "absent does not exist"),
         (("run", "absent.parquet", "-o", "z"), 1, "absent.parquet"),
     ],

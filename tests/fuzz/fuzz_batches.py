@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +17,6 @@ from typing import Any
 import draws
 import other_ways
 import polars as pl
-import torch
 import workplace
 from draws import chance
 from outcomes import (
@@ -62,7 +61,7 @@ def play(rng: Random, folder: Path) -> str:
     """Play one case in an empty folder and return its outcome."""
     kind = rng.choice(("timestamp", "timestamp", "integer", "float"))
     encoder = rng.choice(("gru", "lstm", "set", "coles"))
-    run, recent = workplace.run(kind, 0, encoder), rng.choice((1, 3, 10)) if encoder == "set" else None
+    run = workplace.run(kind, 0, encoder)
     history, integer_keys = _history(rng, kind), chance(rng, 0.5)
     for row in history:
         row["id"] = 770_012_345 + row["id"] * 7919 if integer_keys else workplace.KEYS[row["id"]]
@@ -82,11 +81,11 @@ def play(rng: Random, folder: Path) -> str:
         if chance(rng, 0.05) and model.seen:
             _forget(rng, run, state, model)
         if chance(rng, 0.07):
-            _refuses_a_wrong_batch(rng, run, rows, state, recent)
+            _refuses_a_wrong_batch(rng, run, rows, state)
             outcome = "refused"
         name = f"batch {number}" if chance(rng, 0.15) else None
         with way(encoder):
-            _give(rng, run, kind, rows, state, model, rng.choice(modes), name, recent, folder / f"step-{step}")
+            _give(rng, run, kind, rows, state, model, rng.choice(modes), name, folder / f"step-{step}")
     return outcome
 
 
@@ -178,7 +177,7 @@ def _content(rows: list[Row]) -> str:
 
 def _give(
     rng: Random, run: ev.Model, kind: str, rows: list[Row], state: Path, model: Model, late: str, name: str | None,
-    recent: int | None, folder: Path,
+    folder: Path,
 ) -> None:  # fmt: skip
     """Give a batch to the store, and check the result and the store against the model."""
     content = _content(rows)
@@ -186,7 +185,7 @@ def _give(
     shuffled = _in_some_order(rng, rows, ties_stay=before is None)
     events = _form(rng, run, _table(shuffled, kind, text_keys=chance(rng, 0.3)), folder)
     keys = [row["id"] for row in rows]
-    options: dict[str, Any] = {"late": late, "batch_id": name, "recent": recent}
+    options: dict[str, Any] = {"late": late, "batch_id": name}
     is_late = [
         row["t"] < model.seen[str(row["id"])][-1]["t"] if model.seen.get(str(row["id"])) else False for row in rows
     ]
@@ -194,7 +193,7 @@ def _give(
     if late == "recompute":
         past = [row for key in touched for row in model.given[key]] or rows[:1]
         options["history"] = _table(past, kind)
-    exported = recent is None and before is None and not any(is_late) and chance(rng, 0.1)
+    exported = hasattr(run.encoder, "state") and before is None and not any(is_late) and chance(rng, 0.1)
     if exported:
         scored = _in_onnx(run, _table(shuffled, kind), state)
     stored, files = _stored(state), snapshot(state.parent)
@@ -227,12 +226,6 @@ def _give(
     if name is not None:
         model.named[name] = (content, updated)
     whole = run.read(_table([row for key in dict.fromkeys(map(str, keys)) for row in model.seen[key]], kind))
-    if recent is not None:  # the window keeps the times since earlier events
-        x = whole.sequences
-        whole = replace(
-            whole,
-            sequences=x.slice(torch.arange(len(x)), (x.lengths - recent).clamp(min=0), x.lengths.clamp(max=recent)),
-        )
     _check_equal(updated, _vectors_of(run.embed(whole)), set(), "the embedding of the whole history", 1e-4)
     if exported:
         _check_vectors(scored, _vectors(updated), "an encoder in ONNX")
@@ -311,7 +304,7 @@ def _stored(state: Path) -> list[Any]:
     with closing(sqlite3.connect(state)) as db:
         return [
             db.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
-            for table in ("entities", "versions", "batches", "meta")
+            for table in ("entities", "states", "chunks", "answers", "batches", "meta")
         ]
 
 
@@ -334,7 +327,7 @@ def _forget(rng: Random, run: ev.Model, state: Path, model: Model) -> None:
         raise Broken("an entity was forgotten twice")
 
 
-def _refuses_a_wrong_batch(rng: Random, run: ev.Model, rows: list[Row], state: Path, recent: int | None) -> None:
+def _refuses_a_wrong_batch(rng: Random, run: ev.Model, rows: list[Row], state: Path) -> None:
     """Check that a batch with something wrong in it is refused and leaves the store as it is."""
     table = _table(rows, run.schema.time_kind)
     wrong = {
@@ -354,7 +347,7 @@ def _refuses_a_wrong_batch(rng: Random, run: ev.Model, rows: list[Row], state: P
     }
     stored, files, name = _stored(state), snapshot(state.parent), rng.choice(list(wrong))
     try:
-        attempt([row["id"] for row in rows], ev.update, run, wrong[name], state, recent=recent)
+        attempt([row["id"] for row in rows], ev.update, run, wrong[name], state)
     except Refused:
         require(_stored(state) == stored, f"a wrong batch ({name}) changed the store")
         check_files(files, state.parent, [r"state\.db(-wal|-shm)?"] if state.exists() and files else [])

@@ -95,8 +95,7 @@ def test_names_are_unique_stable_and_those_of_the_columns(tmp_path: Path) -> Non
     assert {"paid: mean", "paid where shop=tea: mean", "shop=tea: count", "codes_0", "convolutions_95"} <= set(z.names)
     assert z.frame().columns == ["card", *z.names, "events", "last_time"]
     assert list(z.parts) == list(ALL)
-    with pytest.raises(ev.ConfigError, match="the features of handcrafted and convolutions cannot"):
-        ev.update(ev.load(tmp_path / "run"), events, tmp_path / "state.db")
+    assert ev.update(ev.load(tmp_path / "run"), events, tmp_path / "state.db").embeddings.names == z.names
 
 
 def test_events_after_the_cutoff_change_no_bit() -> None:
@@ -146,7 +145,7 @@ def test_shards_are_the_table_of_one_process(tmp_path: Path) -> None:
         ev.embed_shards(*arguments, tmp_path / "others", shards=3, workers=1)
 
 
-def test_an_update_continues_what_it_can_exactly_and_refuses_the_rest(tmp_path: Path) -> None:
+def test_an_update_continues_all_features_exactly(tmp_path: Path) -> None:
     events = table()
     early = events.filter(pl.col("day") < 60)
     ev.features(early, parts=CONTINUED, save=tmp_path / "run", **ROLES)
@@ -159,9 +158,12 @@ def test_an_update_continues_what_it_can_exactly_and_refuses_the_rest(tmp_path: 
     expected = fresh.values[[rows[key] for key in updated.keys.to_pylist()]]
     assert np.allclose(updated.values, expected, rtol=1e-6, atol=1e-6)
     ev.features(early, save=tmp_path / "all", **ROLES)
-    for recent in (None, 5):
-        with pytest.raises(ev.ConfigError, match=r"^the features of handcrafted cannot continue .*: aggregates \("):
-            ev.update(ev.load(tmp_path / "all"), early, tmp_path / "other.db", recent=recent)
+    model = ev.load(tmp_path / "all")
+    ev.update(model, early, tmp_path / "other.db")
+    updated = ev.update(model, events.filter(pl.col("day") >= 60), tmp_path / "other.db").embeddings
+    for row, key in enumerate(updated.keys.to_pylist()):  # each as of its own last event
+        alone = ev.features(events.filter(pl.col("card") == key), model=model)
+        np.testing.assert_allclose(updated.values[row], alone.values[0], rtol=1e-6, atol=1e-6)
 
 
 def test_tables_are_written_and_read_with_their_names(tmp_path: Path) -> None:

@@ -261,7 +261,7 @@ def test_a_session_predicts_what_predict_does(tmp_path: Path) -> None:
             assert all(got[name] == pytest.approx(row[name], abs=1e-4) for name in got)
     with ev.open_state(untrained(), tmp_path / "other") as session:
         session.push(dicts(events)[0])
-        with pytest.raises(ConfigError, match="has no network that predicts a label; fit one with"):
+        with pytest.raises(ConfigError, match="predicts no label from events alone; train a head"):
             session.predict(1000)
 
 
@@ -274,7 +274,7 @@ def test_a_model_of_features_is_served(tmp_path: Path) -> None:
     with ev.open_state(model, tmp_path / "state") as session:
         session.push(dicts(events))
         np.testing.assert_allclose(session.vectors(expected.keys.to_pylist()), expected.values, rtol=1e-6, atol=1e-6)
-        with pytest.raises(ConfigError, match="has no network that predicts a label"):
+        with pytest.raises(ConfigError, match="predicts no label from events alone"):
             session.predict(1000)
 
 
@@ -293,8 +293,11 @@ def test_columns_that_are_read_by_tables_are_those_of_update(tmp_path: Path) -> 
             pushed = session.push(rows[start : start + 6])
             updated = ev.update(run, rows[start : start + 6], tmp_path / "updated")
             assert np.array_equal(pushed.vectors, updated.embeddings.values)
-        with pytest.raises(DataError, match="became known before earlier ones"):
-            session.push({**rows[-1], "seen": 1})
+        early = {**rows[-1], "seen": 1}  # known before earlier events were
+        pushed, updated = session.push(early), ev.update(run, [early], tmp_path / "updated")
+        assert np.array_equal(pushed.vectors, updated.embeddings.values)
+        whole = run.embed(pl.DataFrame([*rows, early]))
+        assert np.allclose(pushed.vectors[0], whole[whole.keys.to_pylist().index(early["id"])], atol=1e-5)
     assert content(tmp_path / "state") == content(tmp_path / "updated")
 
 
@@ -338,8 +341,6 @@ def test_what_cannot_be_used_is_refused_and_changes_nothing(tmp_path: Path) -> N
         ev.open_state(other, tmp_path / "state")
     with_a_head = replace(run, info={**run.info, "id": "other"})  # `fit_head` gives a new id, and keeps the blocks
     ev.open_state(with_a_head, tmp_path / "state").close()
-    with pytest.raises(ConfigError, match="cannot continue exactly"):
-        ev.open_state(untrained("transformer"), tmp_path / "never")
     for options in ({"keep": 0}, {"durability": "none"}):
         with pytest.raises(ConfigError):
             ev.open_state(run, tmp_path / "never", **options)
@@ -357,7 +358,7 @@ def test_the_last_pushes_can_be_given_again(tmp_path: Path) -> None:
         assert np.array_equal(session.push(rows[-3], batch_id="37").vectors, pushed[-3].vectors)
         with pytest.raises(DataError, match="no longer kept"):
             session.push(rows[-4], batch_id="36")
-        assert session._reader.db.execute("SELECT count(*) FROM versions").fetchone()[0] <= 5
+        assert session._reader.db.execute("SELECT count(*) FROM answers").fetchone()[0] == 3
         kept = session._reader.db.execute("SELECT number FROM batches WHERE kept ORDER BY number").fetchall()
         assert kept == [(38,), (39,), (40,)]
         expected = slow(run, rows)

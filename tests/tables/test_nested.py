@@ -200,14 +200,15 @@ def test_every_element_counts_for_the_identity_of_a_batch(run: ev.Model):
         assert batch_identity(run.read(table.with_columns(items=pl.Series(items, dtype=kind)))) != first
 
 
-def test_latest_events_cannot_hold_baskets(tmp_path: Path):
+def test_latest_events_hold_baskets(tmp_path: Path):
     data = read(visits(), **SUMMED)
     encoder = Transformer(EventEncoder(data.schema), dim=8, layers=1, heads=2)
     run = ev.fit(data, method=ev.methods.CoLES(encoder, ev.views.RandomSlices(shortest=2)), epochs=1)
-    with pytest.raises(
-        ConfigError, match=r"'items' has lists or texts, and recent= \(--recent\) stores events with one"
-    ):
-        ev.update(run, visits(), tmp_path / "state", recent=5)
+    for half in (visits()[:60], visits()[60:]):
+        updated = ev.update(run, half, tmp_path / "state")
+    whole = run.embed(visits())
+    rows = [whole.keys.to_pylist().index(key) for key in updated.embeddings.keys.to_pylist()]
+    np.testing.assert_allclose(updated.embeddings.values, whole.values[rows], atol=1e-6)
 
 
 @pytest.mark.parametrize(

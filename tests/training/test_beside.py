@@ -159,9 +159,7 @@ def test_updates_in_batches_give_the_vectors_of_whole_histories(run: ev.Model, t
 
 def test_an_encoder_without_a_state_reads_the_latest_events(tmp_path: Path) -> None:
     run = ev.fit(dataset(), method=coles(dataset(), "transformer"), epochs=1, **BOTH)
-    with pytest.raises(ev.ConfigError, match="the encoder Joined cannot continue exactly from a stored state"):
-        ev.update(run, table(), tmp_path / "state.db")
-    updated = ev.update(run, table(), tmp_path / "state.db", recent=30)
+    updated = ev.update(run, table(), tmp_path / "state.db")
     np.testing.assert_allclose(updated.embeddings, run.embed(table()), atol=1e-5)
 
 
@@ -203,11 +201,9 @@ def test_codes_continue_in_updates_and_most_of_their_counts_take_no_space(tmp_pa
 
 def test_convolutions_have_no_state_but_a_window_of_recent_events(tmp_path: Path) -> None:
     run = ev.fit(dataset(), method=coles(dataset()), epochs=1, batch_size=8, beside=["codes", "convolutions"])
-    with pytest.raises(ev.ConfigError, match="the encoder Joined cannot continue exactly from a stored state; with re"):
-        ev.update(run, table(), tmp_path / "state.db")
     early = pl.col("t") < 20
-    ev.update(run, table().filter(early), tmp_path / "state.db", recent=30)
-    updated = ev.update(run, table().filter(~early), tmp_path / "state.db", recent=30)
+    ev.update(run, table().filter(early), tmp_path / "state.db")
+    updated = ev.update(run, table().filter(~early), tmp_path / "state.db")
     np.testing.assert_allclose(updated.embeddings, run.embed(table()), atol=1e-4)  # the window holds all events
 
 

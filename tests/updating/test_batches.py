@@ -140,12 +140,11 @@ def test_embeddings_have_the_origin_of_the_batch_and_the_name_of_the_key(tmp_pat
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_store_is_continued_on_another_device(tmp_path: Path) -> None:
     exact, other, events = untrained("lstm", 2), untrained("set"), table()
-    expected = whole(exact, events)
-    for run, recent in ((exact, None), (other, 4)):
-        ev.update(run, events[:50], tmp_path / f"{recent}", recent=recent)
+    for run, expected in ((exact, whole(exact, events)), (other, whole(other, events))):
+        state = tmp_path / type(run.encoder).__name__
+        ev.update(run, events[:50], state)
         run.encoder.to("cuda")
-        updated = ev.update(run, events[50:], tmp_path / f"{recent}", recent=recent)
-        assert recent or same(updated, expected, 1e-4)
+        assert same(ev.update(run, events[50:], state), expected, 1e-4)
 
 
 @pytest.mark.parametrize("history", [3, 200])
@@ -205,8 +204,8 @@ def test_rows_of_old_batches_are_deleted_where_only_the_last_are_kept(tmp_path: 
         updated = ev.update(run, batch, state, keep=2)
     assert same(updated, whole(run, events))
     with sqlite3.connect(state) as db:
-        assert db.execute("SELECT count(*) FROM versions").fetchone()[0] <= 4 + 8
-        assert db.execute("SELECT count(*) FROM versions JOIN entities USING (version)").fetchone()[0] == 4
+        assert db.execute("SELECT count(*) FROM answers").fetchone()[0] <= 8
+        assert db.execute("SELECT count(*) FROM states JOIN entities USING (version)").fetchone()[0] == 4
     assert not ev.update(run, batches[3], state).applied
     with pytest.raises(ev.DataError, match="no longer kept"):
         ev.update(run, batches[2], state)
@@ -222,9 +221,7 @@ def test_rows_of_old_batches_are_deleted_where_only_the_last_are_kept(tmp_path: 
         ({"late": "recompute"}, "late='recompute' and history= must be given together"),
         ({"history": table()}, "late='recompute' and history= must be given together"),
         ({"batch_id": ""}, "batch_id must not be empty"),
-        ({"recent": 0}, "recent must be at least 1, got 0"),
         ({"keep": 0}, "keep must be at least 1, got 0"),
-        ({"recent": 5}, "leave recent"),
         ({"until": 5}, "there is no option 'until'"),
     ],
 )
@@ -312,22 +309,20 @@ def test_numbers_that_overflow_are_refused_alike_with_their_column_and_no_key(tm
 @pytest.mark.parametrize("name", ["tcn", "transformer", "set"])
 def test_other_encoders_embed_the_latest_events(tmp_path: Path, name: str) -> None:
     run, events, state = untrained(name), table(), tmp_path / "state"
-    with pytest.raises(ev.ConfigError, match="--recent N"):
-        ev.update(run, events, state)
+    run.encoder.latest = 4  # type: ignore[attr-defined]
     for start in range(0, 90, 30):
-        updated = ev.update(run, events[start : start + 30], state, recent=4)
+        updated = ev.update(run, events[start : start + 30], state)
     data = ev.read(events, schema=run.schema)
     x, lengths = data.sequences, data.sequences.lengths.clamp(max=4)
-    latest = x.slice(torch.arange(len(x)), x.lengths - lengths, lengths)
-    z = ev.encode(run.encoder, latest)
+    z = run.encoder(x.slice(torch.arange(len(x)), x.lengths - lengths, lengths)).detach()
     assert same(updated, dict(zip(data.keys.to_pylist(), z, strict=True)), 1e-6)
+    assert same(updated, whole(run, events), 1e-6)
     counts = dict(zip(data.keys.to_pylist(), x.lengths.tolist(), strict=True))
     assert updated.embeddings.events.tolist() == [counts[key] for key in updated.embeddings.keys.to_pylist()]
-    again = ev.update(run, events[60:], state, recent=4)
+    again = ev.update(run, events[60:], state)
     assert np.array_equal(again.embeddings.values, updated.embeddings.values)
     first, second = with_late_events(events)
-    ev.update(run, first, tmp_path / "late", recent=4)
-    recomputed = ev.update(run, second, tmp_path / "late", recent=4, late="recompute", history=first)
+    ev.update(run, first, tmp_path / "late")
+    recomputed = ev.update(run, second, tmp_path / "late", late="recompute", history=first)
     assert recomputed.late == 3
-    with pytest.raises(ev.CheckpointError, match="must hold the latest 5 events of each entity, got the latest 4"):
-        ev.update(run, events, state, recent=5)
+    assert same(recomputed, whole(run, pl.concat([first, second])), 1e-6)

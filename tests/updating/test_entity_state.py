@@ -1,17 +1,38 @@
-"""The entity state as bytes: an encoder's state, or the latest events behind their embedding."""
+"""What is stored of an entity: running states and the latest events, to and from bytes, and what waits among these."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import make
-from eventvec.embedding import encode
-from eventvec.encoders import Codes, Handcrafted, Joined, RunningHandcrafted
-from eventvec.errors import ConfigError
+from eventvec.blocks.rows import STATE
+from eventvec.blocks.untrained import EventBlock
+from eventvec.embedding import encode, read_states
+from eventvec.models import Model
+from eventvec.models.learned import LEARNED, Learned
 from eventvec.sequences import Sequences
-from eventvec.updating.entity_state import choose_state
+from eventvec.updating.entity_state import CHUNK, Held, States
+from eventvec.views.cuts import latest
+
+ALL = ("last", "mean", "max")
+
+
+class Method:
+    """The least that a block of a trained encoder needs."""
+
+    def __init__(self, encoder: Any) -> None:
+        self.encoder = encoder
+
+
+def model(encoder: Any, *kinds: str, x: Sequences | None = None) -> Model:
+    """Return a model of an encoder and untrained blocks."""
+    schema = make.schema()
+    blocks: dict[str, Any] = {LEARNED: Learned(Method(encoder))}  # type: ignore[arg-type]
+    return Model(schema, blocks | {kind: EventBlock.of(kind, schema, {}, x) for kind in kinds}, {"id": "3f2a"})
 
 
 def halves(x: Sequences) -> tuple[Sequences, Sequences]:
@@ -20,7 +41,17 @@ def halves(x: Sequences) -> tuple[Sequences, Sequences]:
     return x.slice(rows, torch.zeros_like(middle), middle), x.slice(rows, middle, x.lengths - middle)
 
 
-ALL = ("last", "mean", "max")
+def last_time(x: Sequences) -> np.ndarray:
+    ends = (x.starts + x.lengths - 1).clamp(min=0)
+    return np.where(x.lengths > 0, x.columns["time"][ends], 0)  # type: ignore[index]
+
+
+def stored(states: States, held: Held, events: np.ndarray, before: np.ndarray) -> Held:
+    """Return what is read again after it was written; of the events before a place, nothing is written."""
+    chunks = list(states.chunks(held, events, before))
+    known = np.ones(len(events), bool)
+    kept, waiting = held.events.lengths.numpy(), held.waiting.numpy()
+    return states.read(states.written(held), known, kept, waiting, [(row, chunk) for row, _, chunk in chunks])
 
 
 @pytest.mark.parametrize(
@@ -31,69 +62,58 @@ def test_rows_with_a_stored_state_continue_and_others_begin_anew(
     name: str, layers: int, read_out: tuple[str, ...], numbers: int
 ) -> None:
     data, encoder = make.dataset([5, 0, 3, 9, 1]), make.encoder(name, layers=layers, read_out=read_out)
-    states = choose_state(encoder, data, None)
+    states = States(model(encoder))
+    assert states.depth == 0
     first, second = halves(data.sequences)
     known = np.array([True, True, False, True, False])
-    stored, _ = states.advance(first[known.tolist()], np.zeros(3, bool), [])
-    assert {len(state) for state in stored} == {4 * numbers}
-    advanced, vectors = states.advance(second, known, stored)
-    assert torch.equal(states.read(advanced), vectors)
+    some = first[known.tolist()]
+    begun = states.advance(some, states.begun(3), last_time(some))
+    content = states.written(begun)
+    assert {len(state) for state in content} == {4 * numbers}
+    zeros = np.zeros(5, np.int64)
+    held = states.advance(second, states.read(content, known, zeros, zeros, []), last_time(second))
+    x = states.rows(held, last_time(second))
+    vectors = read_states(encoder, x, x.static[STATE + LEARNED])  # type: ignore[arg-type]
     whole, alone = encode(encoder, data.sequences), encode(encoder, second)
     assert torch.allclose(vectors, torch.where(torch.from_numpy(known)[:, None], whole, alone), atol=1e-6)
 
 
 def test_sparse_states_are_a_mask_and_the_numbers_that_are_not_0() -> None:
     data = make.dataset([5, 0, 3, 9, 1])
-    encoder = Joined({"learned": make.encoder("gru"), "codes": Codes(data.schema, 3, terms=50).fit(data.sequences)})
-    states = choose_state(encoder, data, None)
-    assert states.kind == "sparse state"
-    first, second = halves(data.sequences)
-    known = np.ones(5, bool)
-    stored, _ = states.advance(second, known, states.advance(first, ~known, [])[0])
-    dense = encoder.state(data.sequences).detach()
-    numbers = (dense != 0).sum(1)
-    assert [len(state) for state in stored] == (4 * numbers + -(-(8 + 50 + 1) // 8)).tolist()
-    packed = np.frombuffer(stored[3][8:], "<f4")
-    np.testing.assert_allclose(packed, dense[3][dense[3] != 0].numpy(), atol=1e-6)
-    torch.testing.assert_close(states.read(stored), encode(encoder, data.sequences))
-    assert choose_state(make.encoder("gru"), data, None).kind == "state"
+    states = States(model(make.encoder("gru"), "codes", x=data.sequences))
+    held = states.advance(data.sequences, states.begun(5), last_time(data.sequences))
+    dense = held.running.numpy()
+    content = states.written(held)
+    size = -(-dense.shape[1] // 8)
+    assert [len(state) for state in content] == (4 * (dense != 0).sum(1) + size).tolist()
+    assert np.array_equal(np.frombuffer(content[3][size:], "<f4"), dense[3][dense[3] != 0])
+    zeros = np.zeros(5, np.int64)
+    assert np.array_equal(states.read(content, zeros == 0, zeros, zeros, []).running.numpy(), dense)
 
 
-def test_the_latest_events_are_kept_bit_by_bit() -> None:
-    data, encoder = make.dataset([5, 0, 3, 9, 1]), make.encoder("set")
-    recent = choose_state(encoder, data, 4)
-    first, second = halves(data.sequences)
-    known = np.ones(5, bool)
-    stored, _ = recent.advance(first, ~known, [])
-    stored, vectors = recent.advance(second, known, stored)
-    assert torch.equal(recent.read(stored), vectors)
-    x, lengths = data.sequences, data.sequences.lengths.clamp(max=4)
-    latest = x.slice(torch.arange(5), x.lengths - lengths, lengths)
-    assert stored == recent.advance(latest, ~known, [])[0]
-    assert torch.allclose(recent.read(stored), encode(encoder, latest), atol=1e-6)
-    record = 8 + 4 + 4 + 4  # time, gap, one code, one number
-    assert [len(state) for state in stored] == [4 * 8 + record * length for length in lengths.tolist()]
-
-
-def test_an_encoder_with_a_state_needs_no_window_and_one_without_needs_it() -> None:
-    data = make.dataset([5, 3])
-    with pytest.raises(ConfigError, match=r"SetEncoder cannot continue exactly from a stored state; with recent="):
-        choose_state(make.encoder("set"), data, None)
-    with pytest.raises(ConfigError, match=r"Recurrent continues exactly from a stored state; leave recent= .* out"):
-        choose_state(make.encoder("gru"), data, 4)
-    kinds = [choose_state(make.encoder(name), data, count).kind for name, count in (("lstm", None), ("set", 4))]
-    assert kinds == ["state", "latest 4 events"]
-
-
-def test_hand_crafted_features_that_follow_from_sums_continue_and_the_others_need_a_window() -> None:
-    data, encoder = make.dataset([5, 0, 3, 9, 1]), RunningHandcrafted(make.schema())
-    states = choose_state(encoder, data, None)
-    first, second = halves(data.sequences)
-    known = np.array([True, True, False, True, False])
-    stored, _ = states.advance(first[known.tolist()], np.zeros(3, bool), [])
-    advanced, vectors = states.advance(second, known, stored)
-    assert torch.equal(states.read(advanced), vectors)
-    whole, alone = encode(encoder, data.sequences), encode(encoder, second)
-    assert torch.allclose(vectors, torch.where(torch.from_numpy(known)[:, None], whole, alone), atol=1e-6)
-    with pytest.raises(ConfigError, match="Handcrafted cannot continue exactly from a stored state"):
-        choose_state(Handcrafted(make.schema()), data, None)
+@pytest.mark.parametrize("batches", [1, 3, 40])
+def test_the_latest_events_are_kept_bit_by_bit_however_they_came(batches: int) -> None:
+    data, encoder = make.dataset([5, 0, 3, 90, 1, 200]), make.encoder("set")
+    encoder.latest = 70
+    states, x = States(model(encoder)), data.sequences
+    assert (states.depth, states.waits) == (70, False)
+    rows, at, held, kept = torch.arange(len(x)), torch.zeros(len(x), dtype=torch.int64), states.begun(len(x)), {}
+    for batch in range(batches):
+        ends = x.lengths * (batch + 1) // batches
+        part = x.slice(rows, at, ends - at)
+        held = states.advance(part, held, last_time(part))
+        begin = at.numpy() // CHUNK * CHUNK
+        kept |= {(row, number): chunk for row, number, chunk in states.chunks(held, ends.numpy(), begin)}
+        lengths, at = held.events.lengths.numpy(), ends
+        chunks = [
+            (row, kept[row, number])
+            for row, (end, length) in enumerate(zip(ends.tolist(), lengths.tolist(), strict=True))
+            for number in (range((end - length) // CHUNK, (end - 1) // CHUNK + 1) if length else ())
+        ]
+        zeros = np.zeros(len(x), np.int64)
+        held = states.read([b""] * len(x), zeros == 0, lengths, zeros, chunks)
+    expected = latest(x, 70)
+    assert torch.equal(held.events.lengths, expected.lengths)
+    for name in held.events.columns:
+        assert torch.equal(held.events.values(name).nan_to_num(), expected.values(name).nan_to_num())
+    assert torch.allclose(encode(encoder, states.rows(held, last_time(x))), encode(encoder, x), atol=1e-6)

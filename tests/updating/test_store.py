@@ -4,37 +4,55 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import eventvec as ev
 from eventvec.errors import CheckpointError
-from eventvec.updating.store import ROWS, Facts
+from eventvec.updating.store import ROWS, Entities, Facts
 from eventvec.updating.store_file import Shard, create_store, forget, opened, verify
 from updates import table, untrained
 
 INTEGER = np.dtype(np.int64)
 
 
-def facts(n: int, version: int = -1, events: int = 1, time: float = 5) -> Facts:
-    return Facts(np.full(n, version), np.full(n, events), np.zeros(n, np.int64), np.full(n, time))
+def facts(n: int, version: int = -1, events: int = 1, time: float = 5, kept: int = 0) -> Facts:
+    number = np.full(n, -1) if version < 0 else np.arange(n)
+    return Facts(
+        number, np.full(n, version), np.full(n, events), np.zeros(n, np.int64), np.full(n, kept), np.zeros(n, np.int64),
+        np.full(n, time), np.full(n, time),
+    )  # fmt: skip
+
+
+NONE = facts(1, events=0)
+
+
+def written(
+    keys: list[Any], now: Facts, states: list[bytes], chunks: Sequence[tuple[int, int, bytes]] = ()
+) -> Entities:
+    """Return what is written of entities, with the number of each as its answer."""
+    return Entities(keys, now, states, chunks, [b"%08d" % row for row in range(len(keys))])
 
 
 def filled(path: Path, n: int = 3) -> Path:
-    """Return a store with a batch of n entities, each with its number as its state."""
-    with opened(path, "3f2a", "state") as store, store.writing():
+    """Return a store with a batch of n entities, each with its number as its state and its answer."""
+    with opened(path, "3f2a") as store, store.writing():
         keys = [f"key {i}" for i in range(n)]
-        store.add(store.next_version(), keys, facts(n), facts(n), [b"%08d" % i for i in range(n)])
-        store.finish([(None, "content", 0, n, n, 0)])
+        states = [b"%08d" % i for i in range(n)]
+        chunks = [(i, 0, b"events %d" % i) for i in range(n)]
+        store.add(store.next_version(), facts(n, events=0), written(keys, facts(n, kept=1), states, chunks), 64)
+        store.finish([(None, "content", 0, n, n, 0)], "{}")
     return path
 
 
 def test_only_the_owner_may_read_a_new_store_and_its_log(tmp_path: Path) -> None:
-    with opened(tmp_path / "deep" / "state", "3f2a", "state") as store, store.writing():
-        store.finish([("a", "content", 0, 0, 0, 0)])
+    with opened(tmp_path / "deep" / "state", "3f2a") as store, store.writing():
+        store.finish([("a", "content", 0, 0, 0, 0)], "{}")
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "deep").iterdir()}
     assert modes == {"state": 0o600, "state-wal": 0o600, "state-shm": 0o600}
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["state"]
@@ -44,12 +62,14 @@ def test_only_the_owner_may_read_a_new_store_and_its_log(tmp_path: Path) -> None
 
 def test_facts_and_states_are_in_the_order_of_the_keys_and_versions(tmp_path: Path) -> None:
     n = ROWS + 7
-    with opened(filled(tmp_path / "state", n), "3f2a", "state") as store:
+    with opened(filled(tmp_path / "state", n), "3f2a") as store:
         order = np.random.default_rng(0).permutation(n)
         known = store.facts([f"key {i}" for i in order] + ["key x"], INTEGER)
         assert known.version.tolist() == [*order.tolist(), -1]
         assert known.last_time.tolist() == [5] * n + [0]
-        assert store.states(order) == [b"%08d" % i for i in order]
+        some = Facts(*(values[:-1] for values in known))
+        assert store.states(some) == [b"%08d" % i for i in order]
+        assert store.chunks(some, 64) == [(row, b"events %d" % i) for row, i in enumerate(order)]
         batch = store.batch(None, "content")
         assert batch is not None
         parts = [store.written(batch, start) for start in (0, ROWS)]
@@ -60,22 +80,23 @@ def test_facts_and_states_are_in_the_order_of_the_keys_and_versions(tmp_path: Pa
 @pytest.mark.parametrize("time", [2**53 + 1, 1.7e9 + 0.1])
 def test_times_are_stored_to_the_last_bit(tmp_path: Path, time: float) -> None:
     kind = np.dtype(type(time))
-    with opened(tmp_path / "state", "3f2a", "state") as store, store.writing():
-        now = Facts(*facts(1)[:3], np.array([time], kind))
-        store.add(0, ["a"], facts(1), now, [b""])
-        assert store.facts(["a"], kind).last_time.tolist() == [time]
+    with opened(tmp_path / "state", "3f2a") as store, store.writing():
+        at = np.array([time], kind)
+        store.add(0, NONE, written(["a"], facts(1)._replace(last_time=at, known=at), [b""]), 64)
+        stored = store.facts(["a"], kind)
+        assert [stored.last_time.tolist(), stored.known.tolist()] == [[time], [time]]
 
 
 def test_a_batch_that_fails_halfway_leaves_nothing(tmp_path: Path) -> None:
     path = filled(tmp_path / "state")
     before = path.read_bytes()
     with (
-        opened(path, "3f2a", "state") as store,
+        opened(path, "3f2a") as store,
         pytest.raises(sqlite3.IntegrityError),
         store.writing(),
     ):
-        store.add(3, ["key 0", None], facts(2, version=0), facts(2, events=2), [b"changed", b""])  # type: ignore[list-item]
-    with opened(path, "3f2a", "state") as store:
+        store.add(3, facts(2, version=0), written(["key 0", None], facts(2, events=2), [b"changed", b""]), 64)
+    with opened(path, "3f2a") as store:
         assert store.facts(["key 0"], INTEGER).events.tolist() == [1]
     assert path.read_bytes() == before
 
@@ -83,33 +104,51 @@ def test_a_batch_that_fails_halfway_leaves_nothing(tmp_path: Path) -> None:
 def test_no_version_is_numbered_twice(tmp_path: Path) -> None:
     path = filled(tmp_path / "state")
     forget(path, "key 2", "3f2a")
-    with opened(path, "3f2a", "state") as store:
+    with opened(path, "3f2a") as store:
         assert store.next_version() == 3
 
 
-def test_every_version_of_a_deleted_entity_is_deleted(tmp_path: Path) -> None:
+def test_everything_of_a_deleted_entity_is_deleted(tmp_path: Path) -> None:
     path = filled(tmp_path / "state")
-    with opened(path, "3f2a", "state") as store, store.writing():
+    with opened(path, "3f2a") as store, store.writing():
         for version in (3, 4):
-            before = store.facts(["key 1"], INTEGER)
-            store.add(version, ["key 1"], before, facts(1, events=version), [b"newer"])
-            store.finish([(None, f"batch {version}", version, 1, 0, 0)])
+            before, now = store.facts(["key 1"], INTEGER), facts(1, events=version, kept=1)
+            store.add(version, before, written(["key 1"], now, [b"newer"], [(0, 0, b"secret events")]), 64)
+            store.finish([(None, f"batch {version}", version, 1, 0, 0)], "{}")
     forget(path, "key 1", "3f2a")
     with sqlite3.connect(path) as db:
-        assert db.execute("SELECT version FROM versions").fetchall() == [(0,), (2,)]
-        assert db.execute("SELECT count(*) FROM replaced").fetchone() == (0,)
+        assert db.execute("SELECT version FROM answers").fetchall() == [(0,), (2,)]
+        assert db.execute("SELECT number FROM states").fetchall() == [(0,), (2,)]
+        assert db.execute("SELECT place >> 24 FROM chunks").fetchall() == [(0,), (2,)]
         assert db.execute("SELECT key FROM entities").fetchall() == [("key 0",), ("key 2",)]
+    assert all(b"newer" not in file.read_bytes() and b"secret" not in file.read_bytes() for file in tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("run", "kind", "message"),
-    [
-        ("9c1d", "state", "must hold states of blocks 9c1d, got those of 3f2a.*whole history"),
-        ("3f2a", "latest 5 events", "must hold the latest 5 events of each entity, got the state; give --state a new"),
-    ],
-)
-def test_a_store_of_another_run_or_kind_is_refused(tmp_path: Path, run: str, kind: str, message: str) -> None:
-    with pytest.raises(CheckpointError, match=message), opened(filled(tmp_path / "state"), run, kind):
+def test_events_are_appended_and_the_oldest_chunks_are_deleted(tmp_path: Path) -> None:
+    before, events = NONE, 0
+    with opened(tmp_path / "state", "3f2a") as store, store.writing():
+        for version, count in enumerate((3, 1, 6, 4)):
+            begin, events = events // 4 * 4, events + count
+            kept = min(events, 5)
+            first = max(begin, events - kept)
+            chunks = [
+                (0, place, b"%d to %d" % (place * 4, events)) for place in range(first // 4, (events - 1) // 4 + 1)
+            ]
+            now = facts(1, events=events, kept=kept)
+            store.add(version, before, written(["a"], now, [b""], chunks), 4)
+            before = store.facts(["a"], INTEGER)
+            assert before.number.tolist() == [0]
+            places = store.db.execute("SELECT place FROM chunks ORDER BY place").fetchall()
+            assert places == [(place,) for place in range((events - kept) // 4, (events - 1) // 4 + 1)]
+        assert [row for row, _ in store.chunks(before, 4)] == [0, 0]
+        store.db.execute("DELETE FROM chunks WHERE place = 2")
+        with pytest.raises(CheckpointError, match="is damaged"):
+            store.chunks(before, 4)
+
+
+def test_a_store_of_other_blocks_is_refused(tmp_path: Path) -> None:
+    message = "must hold states of blocks 9c1d, got those of 3f2a.*whole history"
+    with pytest.raises(CheckpointError, match=message), opened(filled(tmp_path / "state"), "9c1d"):
         pass
 
 
@@ -141,7 +180,7 @@ def damage(path: Path, how: str) -> None:
         ("state", "states are absent or not what was written"),
         ("newer", "has format 2; this eventvec reads up to 1: upgrade"),
         ("other", "is not a state store"),
-        ("DELETE FROM versions WHERE version = 1", "states are absent"),
+        ("DELETE FROM states WHERE number = 1", "states are absent"),
         ("DELETE FROM meta", "does not name the run of its states"),
         ("DROP TABLE entities", "of its tables, indexes and triggers, 'entities' is absent or not"),
         ("DROP INDEX contents", "'contents' is absent or not what"),
@@ -153,45 +192,59 @@ def damage(path: Path, how: str) -> None:
 def test_a_damaged_store_is_refused(tmp_path: Path, how: str, message: str) -> None:
     path = filled(tmp_path / "state")
     damage(path, how)
-    with pytest.raises(CheckpointError, match=message), opened(path, "3f2a", "state") as store:
-        store.states(store.facts(["key 0", "key 1"], INTEGER).version)
+    with pytest.raises(CheckpointError, match=message), opened(path, "3f2a") as store:
+        store.states(store.facts(["key 0", "key 1"], INTEGER))
 
 
 @pytest.mark.parametrize("time", [1e300, 1.5])
 def test_a_time_that_is_no_whole_number_is_refused_where_times_are(tmp_path: Path, time: float) -> None:
-    facts = Facts(*np.array([[-1], [5], [0], [99]]))
-    with opened(tmp_path / "state", "3f2a", "state") as store, store.writing():
-        store.add(0, ["a"], facts, facts, [b"bytes"])
+    with opened(tmp_path / "state", "3f2a") as store, store.writing():
+        store.add(0, NONE, written(["a"], facts(1), [b"bytes"]), 64)
         store.db.execute("UPDATE entities SET last_time = ?", (time,))
     with (
-        opened(tmp_path / "state", "3f2a", "state") as store,
+        opened(tmp_path / "state", "3f2a") as store,
         pytest.raises(CheckpointError, match="is damaged: states are absent or not what was written"),
     ):
         store.facts(["a"], np.dtype(np.int64))
 
 
-@pytest.mark.parametrize("column", ["version", "events", "dropped", "last_time", "digest"])
+@pytest.mark.parametrize(
+    "column", ["number", "version", "events", "dropped", "kept", "waiting", "last_time", "known", "digest"]
+)
 def test_a_flipped_bit_of_an_entity_is_found_where_the_row_is_read(tmp_path: Path, column: str) -> None:
     path = filled(tmp_path / "state")
     with sqlite3.connect(path) as db:
         db.execute(f"UPDATE entities SET {column} = ({column} | 64) - ({column} & 64) WHERE key = 'key 1'")
-    with opened(path, "3f2a", "state") as store:
+    with opened(path, "3f2a") as store:
         assert store.facts(["key 0", "key 2"], INTEGER).version.tolist() == [0, 2]
         with pytest.raises(CheckpointError, match="is damaged: states are absent or not what was written"):
             store.facts(["key 0", "key 1"], INTEGER)
 
 
-@pytest.mark.parametrize("column", ["before", "events", "last_time", "digest"])
-def test_a_flipped_bit_of_a_version_is_found_where_the_row_is_read(tmp_path: Path, column: str) -> None:
-    path = filled(tmp_path / "state")
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        *(("answers", column) for column in ("before", "events", "last_time", "digest")),
+        *(("states", column) for column in ("version", "digest")),
+        *(("chunks", column) for column in ("place", "digest")),
+    ],
+)
+def test_a_flipped_bit_of_a_row_is_found_where_the_row_is_read(tmp_path: Path, table: str, column: str) -> None:
+    path, rows = filled(tmp_path / "state"), "rowid = 1 OR rowid = 1 << 24" if table == "chunks" else "rowid = 1"
     with sqlite3.connect(path) as db:
-        (value,) = db.execute(f"SELECT coalesce({column}, 0) FROM versions WHERE version = 1").fetchone()
-        db.execute(f"UPDATE versions SET {column} = ? WHERE version = 1", (value ^ 64,))
-    with opened(path, "3f2a", "state") as store:
-        assert len(store.states(np.array([0, 2]))) == 2
-        for read in (lambda: store.states(np.array([0, 1])), lambda: store.written(store.batch(None, "content"), 0)):
-            with pytest.raises(CheckpointError, match="is damaged: states are absent or not what was written"):
-                read()
+        (value,) = db.execute(f"SELECT coalesce({column}, 0) FROM {table} WHERE {rows}").fetchone()
+        db.execute(f"UPDATE {table} SET {column} = ? WHERE {rows}", (value ^ 64,))
+    with opened(path, "3f2a") as store:
+        others, every = (store.facts(keys, INTEGER) for keys in (["key 0", "key 2"], ["key 0", "key 1"]))
+        assert len(store.states(others)) == len(store.chunks(others, 64)) == 2
+        batch = store.batch(None, "content")
+        assert batch is not None
+        with pytest.raises(CheckpointError, match="is damaged: states are absent or not what was written"):
+            {"answers": lambda: store.written(batch, 0), "states": lambda: store.states(every)}.get(
+                table, lambda: store.chunks(every, 64)
+            )()
+    with pytest.raises(CheckpointError, match="is damaged"):
+        verify(path)
 
 
 @pytest.mark.parametrize(
@@ -204,12 +257,12 @@ def test_a_flipped_bit_of_a_version_is_found_where_the_row_is_read(tmp_path: Pat
 )
 def test_a_flipped_bit_of_the_position_of_a_stream_is_found(tmp_path: Path, change: str, message: str) -> None:
     path = filled(tmp_path / "state")
-    with opened(path, "3f2a", "state") as store, store.writing():
+    with opened(path, "3f2a") as store, store.writing():
         store.set_positions({"cards": "17-0", "": " 3"})
         assert store.positions() == {"cards": "17-0", "": " 3"}
     with sqlite3.connect(path) as db:
         db.execute(f"UPDATE meta SET {change} WHERE name = 'position of cards'")
-    with pytest.raises(CheckpointError, match=message), opened(path, "3f2a", "state") as store:
+    with pytest.raises(CheckpointError, match=message), opened(path, "3f2a") as store:
         store.positions()
     with pytest.raises(CheckpointError, match=message):
         verify(path)
@@ -225,15 +278,15 @@ def test_no_store_is_created_in_a_run_folder(tmp_path: Path) -> None:
 def test_a_folder_is_no_store(tmp_path: Path) -> None:
     with (
         pytest.raises(CheckpointError, match="is a folder; for one of state stores, use"),
-        opened(tmp_path, "3f2a", "state"),
+        opened(tmp_path, "3f2a"),
     ):
         pass
 
 
 def shard_store(path: Path, shard: Shard) -> Path:
     create_store(path, {"run": "3f2a", **shard._asdict()})
-    with opened(path, "3f2a", "state", shard=shard) as store, store.writing():
-        store.add(0, ["a"], facts(1), facts(1), [b""])
+    with opened(path, "3f2a", shard=shard) as store, store.writing():
+        store.add(0, NONE, written(["a"], facts(1), [b""]), 64)
     return path
 
 
@@ -246,13 +299,13 @@ def shard_store(path: Path, shard: Shard) -> Path:
         (None, "is the store of shard 3 of 5 in a folder of state stores; give --state the folder, and an engine"),
     ],
 )
-@pytest.mark.parametrize("kind", ["state", None])
+@pytest.mark.parametrize("create", [True, False])
 def test_the_store_of_a_shard_is_refused_elsewhere(
-    tmp_path: Path, place: Shard | None, message: str, kind: str | None
+    tmp_path: Path, place: Shard | None, message: str, create: bool
 ) -> None:
     path = shard_store(tmp_path / "state", Shard(3, 5, "9f31"))
     before = path.read_bytes()
-    with pytest.raises(CheckpointError, match=message), opened(path, "3f2a", kind, shard=place):
+    with pytest.raises(CheckpointError, match=message), opened(path, "3f2a", create=create, shard=place):
         pass
     assert path.read_bytes() == before
 
@@ -261,26 +314,16 @@ def test_a_plain_store_is_refused_in_the_place_of_a_shard_and_a_missing_one_too(
     path, place = filled(tmp_path / "state"), Shard(3, 5, "9f31")
     with (
         pytest.raises(CheckpointError, match="must be the store of shard 3 of 5, got another one; put each store back"),
-        opened(path, "3f2a", "state", shard=place),
+        opened(path, "3f2a", shard=place),
     ):
         pass
     path.unlink()
     with (
         pytest.raises(CheckpointError, match="state is missing, and it had states of entities; restore it"),
-        opened(path, "3f2a", "state", shard=place),
+        opened(path, "3f2a", shard=place),
     ):
         pass
     assert not path.exists()
-
-
-def test_the_store_of_a_shard_keeps_the_kind_of_its_first_batch(tmp_path: Path) -> None:
-    place = Shard(3, 5, "9f31")
-    path = shard_store(tmp_path / "state", place)
-    with (
-        pytest.raises(CheckpointError, match="must hold the latest 5 events of each entity, got the state"),
-        opened(path, "3f2a", "latest 5 events", shard=place),
-    ):
-        pass
 
 
 def test_a_vocabulary_in_another_order_is_refused(tmp_path: Path) -> None:
@@ -296,9 +339,9 @@ def test_a_vocabulary_in_another_order_is_refused(tmp_path: Path) -> None:
 def test_a_store_that_stays_locked_is_an_error_after_a_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = filled(tmp_path / "state")
     monkeypatch.setattr("eventvec.updating.store_file.WAIT", 0.1)
-    with opened(path, "3f2a", "state") as store, store.writing():
+    with opened(path, "3f2a") as store, store.writing():
         waits = pytest.raises(CheckpointError, match=r"another process has been writing .* run again")
-        with waits, opened(path, "3f2a", "state") as second, second.writing():
+        with waits, opened(path, "3f2a") as second, second.writing():
             pass
 
 
@@ -317,13 +360,13 @@ def test_a_trigger_in_a_store_is_not_executed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("end", ["", "-wal", "-shm"])
 def test_a_batch_is_refused_when_the_store_or_its_log_is_removed_meanwhile(tmp_path: Path, end: str) -> None:
     path = filled(tmp_path / "state")
-    with opened(path, "3f2a", "state") as store:
+    with opened(path, "3f2a") as store:
         Path(f"{path}{end}").rename(tmp_path / "elsewhere")
         with pytest.raises(CheckpointError, match=r"or the log beside it, was removed or replaced"), store.writing():
-            store.finish([("a", "other", 3, 0, 0, 0)])
+            store.finish([("a", "other", 3, 0, 0, 0)], "{}")
         (tmp_path / "elsewhere").rename(f"{path}{end}")
         with store.writing():
-            store.finish([("b", "other", 3, 0, 0, 0)])
+            store.finish([("b", "other", 3, 0, 0, 0)], "{}")
         assert store.batch("a", "other") is None
         assert store.batch("b", "other") is not None
 
@@ -335,12 +378,14 @@ def test_a_batch_is_refused_when_the_store_or_its_log_is_removed_meanwhile(tmp_p
         "UPDATE batches SET first = 4611686018427387904",
         "UPDATE batches SET first = 'x'",
         "UPDATE batches SET late = -1",
-        "UPDATE versions SET events = ''",
-        "UPDATE versions SET last_time = 'soon'",
-        "UPDATE versions SET state = 'text'",
-        "UPDATE versions SET digest = NULL",
-        "UPDATE versions SET version = version + 1000",
-        "DELETE FROM versions",
+        "UPDATE batches SET outputs = '[]'",
+        "UPDATE batches SET outputs = replace(outputs, '8', '9')",
+        "UPDATE answers SET events = ''",
+        "UPDATE answers SET last_time = 'soon'",
+        "UPDATE answers SET answer = 'text'",
+        "UPDATE answers SET digest = NULL",
+        "UPDATE answers SET version = version + 1000",
+        "DELETE FROM answers",
     ],
 )
 def test_a_batch_given_again_to_a_damaged_store_is_refused(tmp_path: Path, change: str) -> None:
@@ -353,9 +398,9 @@ def test_a_batch_given_again_to_a_damaged_store_is_refused(tmp_path: Path, chang
 
 
 def test_a_draft_that_a_process_killed_in_creating_the_store_left_is_deleted(tmp_path: Path) -> None:
-    create_store(tmp_path / "state.db", {"run": "3f2a", "kind": "state"})
+    create_store(tmp_path / "state.db", {"run": "3f2a"})
     (tmp_path / f".state.db.{'0' * 16}.draft").hardlink_to(tmp_path / "state.db")
     (tmp_path / f".state.db.{'1' * 16}.draft").write_bytes(b"of another process")
-    with opened(tmp_path / "state.db", "3f2a", "state") as store:
+    with opened(tmp_path / "state.db", "3f2a") as store:
         assert store.count() == 0
     assert sorted(file.name for file in tmp_path.iterdir()) == [f".state.db.{'1' * 16}.draft", "state.db"]

@@ -102,7 +102,8 @@ def to_onnx(run: Model, path: Path | str, *, states: bool = True, overwrite: boo
     check_output(path_only(path), [run.path], overwrite=overwrite)
     method = run.method if LEARNED in run.blocks and isinstance(run.method, Supervised) else None
     graph = Graph()
-    stored = stored_dim(encoder) if states and capabilities(encoder).continues else 0
+    in_stores = capabilities(encoder).continues and tuple(run.event_encoders) == run.vector  # and nothing else
+    stored = stored_dim(encoder) if states and in_stores else 0
     rows = _inputs(graph, schema, stored > 0)
     state = graph.input("state", np.float32, "rows", stored) if stored else None
     embedding, after = embed(encoder, rows, row_without_events(schema), state)
@@ -172,6 +173,7 @@ def _about(run: Model, method: Supervised | None, stored_dim: int) -> dict[str, 
         "labels": described_labels(method),
         "dim": int(encoder.dim),
         "stored_dim": stored_dim,
+        "sparse": capabilities(encoder).sparse,
         "parts": {name: list(place) for name, place in encoder.parts.items()} if isinstance(encoder, Joined) else {},
     }
 

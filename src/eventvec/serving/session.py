@@ -231,7 +231,7 @@ class StateSession:
                 raise DataError(f"the store does not have {absent:,} of {len(names):,} keys; push events of them first")
             held = read_held(self._reader, facts, self._states)
         self._states.check(facts)
-        moments = self._states.moments(held, facts.last_time)
+        moments = facts.known
         if moment is not None:
             if later := int(((facts.version >= 0) & (facts.last_time > moment)).sum()):
                 raise DataError(
@@ -329,7 +329,7 @@ class StateSession:
             others = iter(self._advance(rest) if rest else [])
             return [_late(n) if is_refused else next(others) for n, is_refused in zip(late, refused, strict=True)]
         first = store.next_version()
-        answer, _ = advance(store, first, names, before, planned, self._states, self._answers)
+        answer = advance(store, first, names, before, planned, self._states, self._answers)
         predicted = pa.table(answer.columns).to_pylist() if answer.labels else []
         results: list[Pushed | EventvecError] = []
         rows, start = [], 0

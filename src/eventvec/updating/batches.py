@@ -150,14 +150,14 @@ def apply_batch(
         error = partial(refusal, events, data, before, form.time_format)
         planned = plan(data.sequences, data.schema, before, chosen.late, past, error)
         first = store.next_version()
-        answer, last_time = advance(store, first, names, before, planned, states, answers)
+        answer = advance(store, first, names, before, planned, states, answers)
         new = int((before.version < 0).sum())
         store.finish([(chosen.batch_id, identity, first, len(data), new, planned.late)], answers.outputs)
         batch = store.batch(chosen.batch_id, identity)
         assert batch is not None
         if chosen.keep is not None:
             store.prune(chosen.keep)
-    given = _given(model, data, batch, answer, planned.now.events, last_time)
+    given = _given(model, data, batch, answer, planned.now.events, planned.now.known)
     notes = (*data.notes, *planned.notes)
     return _as_read(Updated(*given, data, True, new, planned.late, notes), read)
 
@@ -210,9 +210,9 @@ def _as_read(updated: Updated, read: Dataset) -> Updated:
 
 def advance(
     store: Store, first: int, names: list[str], before: Facts, planned: Plan, states: States, answers: Answers
-) -> tuple[Answer, Array]:
-    """Write what is known of each entity now; return the answers, numbered from `first`, and their times."""
-    given, at = list[Answer](), list[Array]()
+) -> Answer:
+    """Write what is known of each entity now; return the answers, numbered from `first`."""
+    given = list[Answer]()
     known = planned.version >= 0  # the others begin anew
     before = before._replace(
         **{name: np.where(known, getattr(before, name), 0) for name in ("events", "kept", "waiting")}
@@ -223,18 +223,15 @@ def advance(
         x = planned.x if whole else planned.x[rows]
         held = states.advance(x, read_held(store, old, states), now.last_time)
         now = now._replace(kept=held.events.lengths.numpy(), waiting=held.waiting.numpy())
-        times = states.moments(held, now.last_time)
-        answer = answers.of(states.rows(held, times), names[rows])
+        answer = answers.of(states.rows(held, now.known), names[rows])
         begin = np.where(old.events > 0, old.events // CHUNK * CHUNK, 0)
         chunks = states.chunks(held, now.events, begin)
-        written = Entities(names[rows], now, states.written(held), chunks, answers.written(answer), times)
+        written = Entities(names[rows], now, states.written(held), chunks, answers.written(answer))
         store.add(first + rows.start, old, written, CHUNK)
         given.append(answer)
-        at.append(times)
-    together = given[0]._replace(
+    return given[0]._replace(
         vectors=np.concatenate([each.vectors for each in given]), values=np.concatenate([each.values for each in given])
     )
-    return together, np.concatenate(at)
 
 
 def read_held(store: Store, facts: Facts, states: States) -> Held:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from eventvec.blocks.labels_by_rule import LabelsByRule
 from eventvec.blocks.rows import STATE
-from eventvec.dataset import last_times, row_without_events
+from eventvec.dataset import row_without_events
 from eventvec.embedding import EVENTS_PER_BATCH, check_finite, encode
 from eventvec.encoders.handcrafted import MOMENT
 from eventvec.encoders.interface import LATEST, capabilities, evaluating
@@ -169,13 +169,6 @@ class States:
                 f"the store has fewer latest events of {short:,} of {len(facts.kept):,} entities than the model reads "
                 f"({self.depth:,}), because another head wrote it; build a new store from the whole history"
             )
-
-    def moments(self, held: Held, last_time: Array) -> Array:
-        """Return `(n,)` the time at which all events of each entity are known, see `dataset.last_times`."""
-        if KNOWN not in held.events.columns:
-            return last_time
-        known = last_times(held.events).numpy()
-        return np.where(held.events.lengths.numpy() > 0, known, last_time)
 
     def after(self, x: Sequences, initial: Tensor) -> Tensor:
         """Return `(n, k)` the running states after rows, from states before them."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, last_times
 from eventvec.errors import DataError
 from eventvec.schema import KNOWN, Schema
 from eventvec.sequences import Array, Sequences, join, stack
@@ -60,7 +60,7 @@ def plan(
     """
     known, time = before.version >= 0, x.select(["time"])[0].numpy()
     if x.single and not (known & (time <= before.last_time)).any():  # what a service is given
-        now = before._replace(events=before.events + 1, last_time=time)
+        now = before._replace(events=before.events + 1, last_time=time, known=_known(x, before, known))
         return Plan(_continued(x, before, known, schema.clock), before.version, now, 0, ())
     row, total = x.rows().numpy(), x.total
     seen, last = known[row], before.last_time[row]
@@ -88,8 +88,17 @@ def plan(
         notes += (f"{count} have the time of the last event of their entity's state, and are read after it",)
     x = _continued(x, before, version >= 0, schema.clock)
     last = _last_times(x, before.last_time)
-    now = before._replace(events=events + x.lengths.numpy(), dropped=dropped, last_time=last)
+    now = before._replace(
+        events=events + x.lengths.numpy(), dropped=dropped, last_time=last, known=_known(x, before, version >= 0)
+    )
     return Plan(x, version, now, int(n_late.sum()), notes)
+
+
+def _known(x: Sequences, before: Facts, seen: Array) -> Array:
+    """Return `(n,)` the time at which all events are known, of rows and of what was read before of some of them."""
+    new = last_times(x).numpy()
+    known = np.where(seen, np.maximum(new, before.known), new)
+    return np.where(x.lengths.numpy() > 0, known, before.known).astype(new.dtype)
 
 
 def _continued(x: Sequences, before: Facts, known: Array, clock: bool) -> Sequences:

@@ -32,7 +32,7 @@ POSITION = "position of "
 POSITIONS = (POSITION, POSITION[:-1] + "!")
 """The first such text, and the first text after all of them."""
 
-ENTITY = "key, number, version, events, dropped, kept, waiting, last_time, digest"
+ENTITY = "key, number, version, events, dropped, kept, waiting, last_time, known, digest"
 STATE, CHUNK = "number, version, digest, state", "place, digest, events"
 ANSWER = "version, before, events, last_time, digest, answer"
 """The columns of tables; a digest is that of the columns before it and of the bytes after it."""
@@ -74,6 +74,7 @@ class Facts(NamedTuple):
         kept: The number of latest events that are stored.
         waiting: How many of these the running states have not read.
         last_time: The time of the last event that was read.
+        known: The time at which all events that were read are known, see `dataset.last_times`.
     """
 
     number: Array
@@ -83,6 +84,7 @@ class Facts(NamedTuple):
     kept: Array
     waiting: Array
     last_time: Array
+    known: Array
 
 
 class Entities(NamedTuple):
@@ -94,7 +96,6 @@ class Entities(NamedTuple):
         states: The bytes of their running states.
         chunks: Of their latest events, the row, the number and the bytes of each chunk that has changed.
         answers: What is returned of each, as bytes.
-        last_time: `(n,)` the times that are returned.
     """
 
     keys: Sequence[str]
@@ -102,7 +103,6 @@ class Entities(NamedTuple):
     states: Sequence[bytes]
     chunks: Iterable[tuple[int, int, bytes]]
     answers: Sequence[bytes]
-    last_time: Array
 
 
 def digest_of(facts: tuple[Any, ...], state: bytes = b"") -> int:
@@ -213,7 +213,8 @@ class Store:
         """Return the facts about entities, in the order of their keys; times have the type `kind`."""
         n = len(keys)
         counts = np.zeros((4, n), np.int64)
-        facts = Facts(np.full(n, -1), np.full(n, -1), counts[0], counts[1], counts[2], counts[3], np.zeros(n, kind))
+        absent, times = np.full((2, n), -1), np.zeros((2, n), kind)
+        facts = Facts(absent[0], absent[1], counts[0], counts[1], counts[2], counts[3], times[0], times[1])
         time = int if kind.kind == "i" else (int, float)
         for start in range(0, n, ROWS):
             part = enumerate(keys[start : start + ROWS], start)
@@ -303,10 +304,10 @@ class Store:
         numbers = np.where(before.number < 0, versions, before.number)
         old = [None if version < 0 else version for version in before.version.tolist()]
         events, dropped, kept, waiting = (each.tolist() for each in now[2:6])
-        counts = (events, dropped, kept, waiting, now.last_time.tolist())
+        counts = (events, dropped, kept, waiting, now.last_time.tolist(), now.known.tolist())
         described = zip(written.keys, numbers.tolist(), versions, *counts, strict=True)
         many(
-            f"INSERT OR REPLACE INTO entities ({ENTITY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT OR REPLACE INTO entities ({ENTITY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             ((*facts, digest_of(facts)) for facts in described),
         )
         states = zip(zip(numbers.tolist(), versions, strict=True), written.states, strict=True)
@@ -314,7 +315,7 @@ class Store:
             f"INSERT OR REPLACE INTO states ({STATE}) VALUES (?, ?, ?, ?)",
             ((*facts, digest_of(facts, state), state) for facts, state in states),
         )
-        of_answers = zip(versions, old, events, written.last_time.tolist(), strict=True)
+        of_answers = zip(versions, old, events, now.known.tolist(), strict=True)
         answers = zip(of_answers, written.answers, strict=True)
         many(
             f"INSERT INTO answers ({ANSWER}) VALUES (?, ?, ?, ?, ?, ?)",
@@ -462,8 +463,8 @@ class Store:
 
     def _described(self, rows: list[tuple[Any, ...]], time: type | tuple[type, ...]) -> list[tuple[Any, ...]]:
         """Return rows of the columns `ENTITY`, and after them a number, after a check of their checksums."""
-        rows = self._typed(rows, str, *(int,) * 6, time, int, int)
-        self._require(digest_of(row[:8]) == row[8] for row in rows)
+        rows = self._typed(rows, str, *(int,) * 6, time, time, int, int)
+        self._require(digest_of(row[:9]) == row[9] for row in rows)
         return rows
 
     def _require(self, holds: Iterable[bool]) -> None:
