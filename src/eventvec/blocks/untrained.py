@@ -95,11 +95,13 @@ class EventBlock:
         encoder: The encoder, fitted to rows if it needs that.
         kind: The name in `BLOCKS`.
         sizes: The arguments of the encoder besides the schema.
+        columns: The column of the events that each feature is of, see `feature_columns`.
     """
 
     encoder: Encoder
     kind: str
     sizes: Sizes
+    columns: Sequence[str]
 
     @property
     def dim(self) -> int:
@@ -108,9 +110,7 @@ class EventBlock:
 
     def features(self, rows: Rows) -> Features:
         """Return the vectors of rows, as `Block` has them."""
-        values = vectors_of(self.encoder, rows.data.sequences, self.kind)
-        names = getattr(self.encoder, "names", ()) or [""] * values.shape[1]
-        return values, feature_columns(rows.data.schema, names)
+        return vectors_of(self.encoder, rows.data.sequences, self.kind), self.columns
 
     @classmethod
     def of(cls, kind: str, schema: Schema, sizes: Sizes, rows: Sequences | None = None) -> EventBlock:
@@ -119,7 +119,8 @@ class EventBlock:
         bound_reading(encoder)
         if rows is not None and hasattr(encoder, "fit"):
             encoder.fit(rows_read(encoder, rows))
-        return cls(encoder.eval(), kind, sizes)
+        names = getattr(encoder, "names", ()) or [""] * int(encoder.dim)
+        return cls(encoder.eval(), kind, sizes, feature_columns(schema, names))
 
     @property
     def tensors(self) -> dict[str, Tensor]:
