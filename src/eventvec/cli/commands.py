@@ -273,6 +273,11 @@ def update(
         ),
     ] = None,
     forget: Annotated[str | None, typer.Option(metavar="KEY", help="Delete this entity from the store.")] = None,
+    static: Annotated[str | None, text_option(help="Table of static columns that the model reads.")] = None,
+    labels: Annotated[
+        str | None, text_option(help="Table of labels that became known, if the model reads earlier ones.")
+    ] = None,
+    features: FeatureTables = None,
     device: Device = "auto",
     overwrite: Overwrite = False,
     json_: Json = False,
@@ -285,6 +290,8 @@ def update(
     A file has the rows of these entities only. In a table of a database, the rows of other entities remain.
 
     Example: `eventvec update run today.parquet --state state.db -o fresh.parquet`
+
+    Rows of tables are entered with the events, or alone: `eventvec update run --state state.db --labels known.parquet`
 
     To delete an entity: `eventvec update run --state state.db --forget KEY`
     """
@@ -301,9 +308,23 @@ def update(
         delete(state, forget, read_finished(run)["states"])
         terminal.show({"state": str(state), "forgotten": 1}, json_)
         return
+    beside: dict[str, Any] = {"static": static, "labels": labels, "features": named_tables(features) or None}
+    given = {name: table for name, table in beside.items() if table is not None}
+    if forget is None and events is None and output is None and given:
+        from eventvec.updating import batches
+
+        updated = batches.update(models.load(run), None, state, **given, **options)
+        terminal.notes(updated.notes)
+        terminal.show({"state": str(state), "applied": updated.applied}, json_)
+        return
     if forget is not None or events is None or output is None:
-        raise ConfigError("give NEW_EVENTS and -o FILE to apply a batch, or --forget KEY alone to delete an entity")
+        raise ConfigError(
+            "give NEW_EVENTS and -o FILE to apply a batch, --static, --labels or --features alone to enter their rows, "
+            "or --forget KEY alone to delete an entity"
+        )
     if _is_on_engine(options):
+        if given:
+            raise ConfigError(f"--{next(iter(given))} is for one state store; leave it out, or update without --engine")
         if followed:
             raise ConfigError("--index follows one state store; update without --engine, or build the index anew")
         from eventvec.engines.shards import update_shards
@@ -323,7 +344,7 @@ def update(
         if isinstance(each, searching.Index):
             each.check_model(trained.lineage.run)
     with bar("updating"):
-        updated = batches.update(trained, events, state, **options)
+        updated = batches.update(trained, events, state, **beside, **options)
     terminal.notes(updated.notes)
     z = updated.embeddings
     if z is not None:
@@ -341,8 +362,11 @@ def update(
 @takes(Cuts, TableFormat, Storage)
 def predict(
     run: RunFolder,
-    events: EventsArgument,
     output: Output,
+    events: Annotated[str | None, typer.Argument(callback=event_tables, help=FILES)] = None,
+    state: Annotated[
+        Path | None, typer.Option(help="State store: all its entities are predicted, without their events.")
+    ] = None,
     at: Annotated[
         str | None, text_option(help="Table of places: covariates, and the key if entities differ in them.")
     ] = None,
@@ -364,19 +388,30 @@ def predict(
 
     Example: `eventvec predict churn-model events.parquet -o predictions.parquet`
 
+    All entities of a store, without reading events: `eventvec predict churn-model --state state.db -o tonight.parquet`
+
     A run of a targeted method, such as cresp or cnp, predicts observations at the places of a table, which has the
     columns of the covariates: `eventvec predict run events.parquet --at places.parquet -o predictions.parquet`
     """
-    from eventvec.predicting.prediction import predicted
+    from eventvec.predicting.prediction import predicted, predicted_from
     from eventvec.training.kept_weights import far_from_best
 
     tables_of_features = named_tables(features)
     beside = [at, static, labels, *tables_of_features.values()]
-    tables.check_output(output, [run, events, options.get("cutoffs"), *beside], overwrite=overwrite)
+    tables.check_output(output, [run, events, state, options.get("cutoffs"), *beside], overwrite=overwrite)
     trained = on_device(run, device)
     if warning := far_from_best(trained):
         terminal.notes([warning])
     asked: dict[str, Any] = {"at": at, "static": static, "labels": labels, "features": tables_of_features or None}
+    if (events is None) == (state is None):
+        raise ConfigError("give either EVENTS, or --state with the store that has them")
+    if state is not None:
+        with bar("predicting") as tick:
+            predictions = predicted_from(trained, state, progress=tick, **asked, **options)
+        tables.write(output, predictions, overwrite=overwrite)
+        described = {"entities": len(predictions), "columns": predictions.column_names, "run": trained.id}
+        terminal.show({"output": name_of(output), **described}, json_)
+        return
     with bar("predicting") as tick:
         predictions, rows = predicted(trained, events, progress=tick, **asked, **options)
     terminal.notes(rows.data.notes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -32,13 +33,15 @@ from eventvec.tables.outputs import MARK
 from eventvec.tables.prediction_places import Places, read_places
 from eventvec.tables.read_options import Cuts, Storage, TableFormat
 from eventvec.tables.sources import Tabular
+from eventvec.tables.times import Instant
 
 
 @accepts(Cuts, TableFormat, Storage)
 def predict(
     model: Model,
-    events: Dataset | Tabular | Sequence[Mapping[str, Any]],
+    events: Dataset | Tabular | Sequence[Mapping[str, Any]] | None = None,
     *,
+    state: Path | str | None = None,
     at: Tabular | None = None,
     static: Tabular | None = None,
     labels: Tabular | None = None,
@@ -68,7 +71,9 @@ def predict(
 
     Args:
         model: A model that predicts labels, or one of a targeted method such as `cresp`.
-        events: The events, as `Model.read` takes them.
+        events: The events, as `Model.read` takes them; None with `state`.
+        state: A store that `update` wrote: all its entities are predicted without their events, at the time `until`, or
+            without one each as of its last event. Keys are texts then.
         at: For a targeted method, a table of places with the columns of the covariates, named as in the events, and
             with the key. Without the key, every entity is predicted at all places. `time_format` applies to it too.
         static: A table with the key and the static columns that the model reads beside the events, if it reads any.
@@ -109,7 +114,26 @@ def predict(
         ['id', 't', 'what', 'v_mean', 'v_std']
     """
     given: dict[str, Any] = {"at": at, "static": static, "labels": labels, "features": features, "progress": progress}
+    if (events is None) == (state is None):
+        raise ConfigError("give either events, or the store of states that has them: state= (--state)")
+    if state is not None:
+        return predicted_from(model, state, **given, **options)
     return predicted(model, events, **given, **options)[0]
+
+
+def predicted_from(
+    model: Model, state: Path | str, *, until: Instant | None = None, progress: Progress | None = None, **others: Any
+) -> pa.Table:
+    """Return the predictions of all entities of a store, at a time or each as of its last event.
+
+    Raises:
+        ConfigError: If another option is given.
+    """
+    from eventvec.updating.stored_predictions import stored_predictions
+
+    if given := next((name for name, value in others.items() if value is not None), None):
+        raise ConfigError(f"{given} applies to events, and a store has them already; leave it out")
+    return stored_predictions(model, state, until, progress)
 
 
 def predicted(

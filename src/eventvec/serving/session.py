@@ -27,13 +27,13 @@ from eventvec.serving.checkpoints import Checkpoints
 from eventvec.serving.pushes import Events, Late, Push, Pushed, PushReader, ReadPush, in_groups, is_unicode, rows_of
 from eventvec.serving.serve_options import Durability
 from eventvec.tables import keys
-from eventvec.tables.cutoffs import ends
 from eventvec.tables.times import instant
 from eventvec.updating.answers import Answer, Answers
-from eventvec.updating.batches import advance, applied_before, read_held, time_type
+from eventvec.updating.batches import advance, applied_before, enter, read_held, time_type
 from eventvec.updating.entity_state import States
 from eventvec.updating.late_events import plan
 from eventvec.updating.store_file import explaining, opened
+from eventvec.updating.tables_beside import Given, TablesGiven
 
 
 def open_state(
@@ -154,8 +154,7 @@ class StateSession:
             ConfigError: If the session only reads, or is closed.
             CheckpointError: If the store is damaged or cannot be written; nothing is applied then.
         """
-        if self.read_only:
-            raise ConfigError("the session was opened with read_only=True, and applies no events")
+        self._refuse_reading()
         read = self._pushes.read(pushes)
         results: dict[int, Pushed | EventvecError] = {
             place: each for place, each in enumerate(read) if not isinstance(each, ReadPush)
@@ -173,6 +172,41 @@ class StateSession:
             with self._using(self._writing):
                 self._writer.db.execute("PRAGMA wal_checkpoint(PASSIVE)")  # nothing is written meanwhile
         return [results[place] for place in range(len(read))]
+
+    def push_tables(
+        self,
+        *,
+        static: Given | None = None,
+        labels: Given | None = None,
+        features: Mapping[str, Given] | None = None,
+        batch_id: str | None = None,
+    ) -> bool:
+        """Enter rows of tables that the model reads beside events, and return whether they are new.
+
+        The same rows given again change nothing.
+
+        Args:
+            static: Static columns of entities: a table, or a list of dictionaries with the key. A later row of an
+                entity replaces its earlier one.
+            labels: Labels that became known, with their times, for heads that read earlier ones from a table.
+            features: Tables of further features that heads learned from, by name; as for `static`.
+            batch_id: A name for these rows, which then identifies them.
+
+        Raises:
+            ConfigError: If the model reads no such table, or the session only reads or is closed.
+            DataError: If a table cannot be used.
+        """
+        given = TablesGiven(static, labels, features or {})
+        self._refuse_reading()
+        if not given:
+            raise ConfigError("give a table: static=, labels= or features=")
+        rows = self._answers.tables.rows(given)
+        with self._using(self._writing), self._writer.writing():
+            return enter(self._writer, rows, batch_id, self.keep)
+
+    def _refuse_reading(self) -> None:
+        if self.read_only:
+            raise ConfigError("the session was opened with read_only=True, and applies no events")
 
     def vector(self, key: str | int) -> Array:
         """Return `(dim,)` float32, the vector of an entity after its last event.
@@ -230,18 +264,13 @@ class StateSession:
             if moment is None and (absent := int((facts.version < 0).sum())):
                 raise DataError(f"the store does not have {absent:,} of {len(names):,} keys; push events of them first")
             held = read_held(self._reader, facts, self._states)
-        self._states.check(facts)
-        moments = facts.known
-        if moment is not None:
-            if later := int(((facts.version >= 0) & (facts.last_time > moment)).sum()):
-                raise DataError(
-                    f"{later:,} of {len(names):,} entities have events after the cutoff {cutoff}; a store predicts at "
-                    "the time of an entity's last event or later"
-                )
-            moments = np.full(len(names), moment, time_type(schema))
-            held = self._states.as_of(held, ends(schema, moments, self._states.inclusive))
-        with self._exact():
-            return self._answers.of(self._states.rows(held, moments), names)
+            self._states.check(facts)
+            moments = facts.known
+            if moment is not None:
+                moments = np.full(len(names), moment, time_type(schema))
+                held = self._states.at(held, facts, moments)
+            with self._exact():
+                return self._answers.of(self._states.rows(held, moments), names, moments, self._reader)
 
     @property
     def positions(self) -> dict[str, str]:

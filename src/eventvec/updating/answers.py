@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from eventvec.blocks.rows import Rows
 from eventvec.dataset import Dataset
 from eventvec.methods.supervised import Predictor
 from eventvec.models import Model
@@ -18,6 +17,8 @@ from eventvec.models.head import predictions_of
 from eventvec.predicting.prediction import class_names, network_values, predicted_columns, prefixed
 from eventvec.sequences import Array, Sequences
 from eventvec.updating.entity_state import each_row
+from eventvec.updating.store import Store
+from eventvec.updating.tables_beside import TableRow, TablesBeside
 
 
 class Answer(NamedTuple):
@@ -58,7 +59,9 @@ class Answers:
 
     def __init__(self, model: Model) -> None:
         self.model, predictor = model, model.declared.predictor
-        self._network = predictor.eval() if isinstance(predictor, Predictor) and predictor.inputs is None else None
+        self._network = predictor.eval() if isinstance(predictor, Predictor) else None
+        self._network_dim = 0 if self._network is None else int(self._network.encoder.dim)
+        self.tables = TablesBeside(model)
         targets = () if self._network is None else model.declared.label_fields
         of_networks = {each.name: class_names(each) for each in targets}
         self.labels = {**of_networks, **{name: head.class_names for name, head in model.heads.items()}}
@@ -66,19 +69,29 @@ class Answers:
         self.width = sum(max(len(names), 1) for names in self.labels.values())
         self.outputs = json.dumps({"model": model.id, "dim": self.dim, "labels": self.labels})
 
-    def of(self, x: Sequences, names: Sequence[str]) -> Answer:
-        """Return the answers about rows, the entities of some keys."""
-        model = self.model
-        data = Dataset(pa.array(names, pa.string()), x, model.schema)
-        predicted, features = predictions_of(model.blocks, model.heads, Rows(data), model.vector)
-        n = len(x)
+    def of(self, x: Sequences, names: Sequence[str], moments: Array, store: Store) -> Answer:
+        """Return the answers about entities.
+
+        Args:
+            x: What blocks read of their events, see `States.rows`.
+            names: The canonical texts of their keys.
+            moments: `(n,)` the moments of prediction.
+            store: What has their rows of tables beside events.
+        """
+        model, n = self.model, len(x)
+        data = Dataset(pa.array(names, pa.string()), x, model.schema, moments=moments)
+        stored = [TableRow(*row) for row in store.beside(names)] if self.tables else []
+        rows = self.tables.beside(data, names, moments, stored)
+        predicted, features = predictions_of(model.blocks, model.heads, rows, model.vector)
         parts = [features[name][0] for name in model.vector]
         vectors = np.concatenate(parts, 1).astype(np.float32, copy=False) if parts else np.empty((n, 0), np.float32)
         values = [each.reshape(n, -1) for each in predicted.values()]
         if self._network is not None:
             with torch.inference_mode():
                 device = next(self._network.parameters()).device
-                outputs = self._network.of_vectors(torch.from_numpy(vectors).to(device), x).float().cpu()
+                learned = vectors[:, : self._network_dim]  # the parts beside it come after
+                read = rows.data.sequences.to(device)
+                outputs = self._network.of_vectors(torch.from_numpy(learned).to(device), read).float().cpu()
             values = [*(each.reshape(n, -1) for each in network_values(model, outputs)), *values]
         return Answer(vectors, np.concatenate([*values, np.empty((n, 0))], 1), self.labels, model.id)
 

@@ -20,9 +20,9 @@ import polars as pl
 import pyarrow as pa
 import torch
 
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, row_without_events
 from eventvec.embedding import described_parts
-from eventvec.errors import CheckpointError, DataError
+from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.models import Model
 from eventvec.options import accepts, gather_all
 from eventvec.precision import exact_cudnn
@@ -39,6 +39,7 @@ from eventvec.updating.entity_state import CHUNK, Held, States
 from eventvec.updating.late_events import Plan, histories_of, plan, refusal
 from eventvec.updating.store import RESTORE, ROWS, Batch, Entities, Facts, Store
 from eventvec.updating.store_file import Shard, opened
+from eventvec.updating.tables_beside import Given, TableRow, TablesBeside, TablesGiven, identity_of
 from eventvec.updating.update_options import UpdateOptions
 
 Events: TypeAlias = Dataset | Tabular | Sequence[Mapping[str, Any]]
@@ -80,7 +81,16 @@ class Updated:
 
 
 @accepts(UpdateOptions, TableFormat)
-def update(model: Model, events: Events, state: Path | str, **options: Any) -> Updated:
+def update(
+    model: Model,
+    events: Events | None,
+    state: Path | str,
+    *,
+    static: Given | None = None,
+    labels: Given | None = None,
+    features: Mapping[str, Given] | None = None,
+    **options: Any,
+) -> Updated:
     """Return the vectors and predictions of the entities that have new events, and bring what is stored up to date.
 
     The result is that of the whole history, up to float32 rounding. When the function returns, the batch is
@@ -93,8 +103,11 @@ def update(model: Model, events: Events, state: Path | str, **options: Any) -> U
 
     Args:
         model: The model. Blocks without a running state read the latest events of each entity, which are stored.
-        events: The new events, as `Model.read` takes them.
+        events: The new events, as `Model.read` takes them; None to enter rows of tables alone.
         state: The store, which is created if it is missing; the first batch may be the whole history.
+        static: Static columns of entities that the model reads. A later row of an entity replaces its earlier one.
+        labels: Labels that became known, for heads that read earlier ones from a table.
+        features: Tables of further features that heads learned from, by name; as for `static`.
         options: The fields of `UpdateOptions` (late, history, batch_id, keep) and of
             `tables.read_options.TableFormat` (time_format, order, ties, explode, key_as, decimal).
 
@@ -120,7 +133,36 @@ def update(model: Model, events: Events, state: Path | str, **options: Any) -> U
         >>> np.array_equal(again.embeddings, second.embeddings)
         True
     """
-    return apply_batch(model, events, state, *gather_all(options, UpdateOptions, TableFormat))
+    chosen, form = gather_all(options, UpdateOptions, TableFormat)
+    beside = TablesGiven(static, labels, features or {})
+    if events is not None:
+        return apply_batch(model, events, state, chosen, form, beside=beside)
+    if not beside:
+        raise ConfigError(
+            "give events, or a table with static= (--static), labels= (--labels) or features= (--features)"
+        )
+    rows = TablesBeside(model).rows(beside)
+    with opened(state, model.states_of) as store, store.writing():
+        applied = enter(store, rows, chosen.batch_id, chosen.keep)
+    nothing = Dataset(pa.array([], pa.string()), row_without_events(model.schema)[:0], model.schema)
+    notes = () if applied else ("these rows were entered before; nothing was changed",)
+    return Updated(None, None, nothing, applied, 0, 0, notes)
+
+
+def enter(store: Store, rows: list[TableRow], batch_id: str | None, keep: int | None) -> bool:
+    """Write rows of tables beside events as a batch, and return whether it was not written before."""
+    identity = identity_of(rows)
+    batch = store.batch(batch_id, identity)
+    if batch is not None and batch.fingerprint != identity:
+        raise DataError(
+            f"a batch of this id was applied at {batch.applied} UTC with other rows; give these another batch_id"
+        )
+    if batch is None:
+        store.add_beside(rows)
+        store.finish([(batch_id, identity, store.next_version(), 0, 0, 0)], "{}")
+        if keep is not None:
+            store.prune(keep)
+    return batch is None
 
 
 def apply_batch(
@@ -130,21 +172,25 @@ def apply_batch(
     chosen: UpdateOptions,
     form: TableFormat,
     shard: Shard | None = None,
+    beside: TablesGiven | None = None,
 ) -> Updated:
     """Return what `update` returns, also from the store of a shard.
 
     Args:
         shard: The place of the store in a folder of stores.
+        beside: The tables that are entered with the events.
     """
     events = _rereadable(events, model.schema.key)
     read = _with_events(_coded(model, events, form)).to("cpu")
     data, names = in_key_order(read)
     identity = batch_identity(data, Path(state).absolute().parent)
     states, answers = States(model), Answers(model)
+    rows = answers.tables.rows(beside) if beside else []
     with states.evaluating(), exact_cudnn(), opened(state, model.states_of, shard=shard) as store, store.writing():
         batch = store.batch(chosen.batch_id, identity)
         if batch:
             return _as_read(applied_before(model, store, batch, data, identity), read)
+        store.add_beside(rows)
         before = store.facts(names, time_type(data.schema))
         past = partial(_past, model, chosen.history, form, data)
         error = partial(refusal, events, data, before, form.time_format)
@@ -217,13 +263,13 @@ def advance(
     before = before._replace(
         **{name: np.where(known, getattr(before, name), 0) for name in ("events", "kept", "waiting")}
     )
-    for rows in _parts(before.kept + planned.x.lengths.numpy()):
+    for rows in parts_of(before.kept + planned.x.lengths.numpy()):
         whole = rows.start == 0 and rows.stop >= len(names)
         old, now = (before, planned.now) if whole else (_part(before, rows), _part(planned.now, rows))
         x = planned.x if whole else planned.x[rows]
         held = states.advance(x, read_held(store, old, states), now.last_time)
         now = now._replace(kept=held.events.lengths.numpy(), waiting=held.waiting.numpy())
-        answer = answers.of(states.rows(held, now.known), names[rows])
+        answer = answers.of(states.rows(held, now.known), names[rows], now.known, store)
         begin = np.where(old.events > 0, old.events // CHUNK * CHUNK, 0)
         chunks = states.chunks(held, now.events, begin)
         written = Entities(names[rows], now, states.written(held), chunks, answers.written(answer))
@@ -243,7 +289,7 @@ def read_held(store: Store, facts: Facts, states: States) -> Held:
     return states.read(store.states(some), known, facts.kept, facts.waiting, store.chunks(facts, CHUNK))
 
 
-def _parts(events: Array) -> Iterator[slice]:
+def parts_of(events: Array) -> Iterator[slice]:
     """Yield ranges of at most `ROWS` entities with at most `EVENTS` events, or of one."""
     start, ends = 0, np.cumsum(events)
     while start < len(events):

@@ -23,7 +23,7 @@ from eventvec.dataset import row_without_events
 from eventvec.embedding import EVENTS_PER_BATCH, check_finite, encode
 from eventvec.encoders.handcrafted import MOMENT
 from eventvec.encoders.interface import LATEST, capabilities, evaluating
-from eventvec.errors import ConfigError
+from eventvec.errors import ConfigError, DataError
 from eventvec.models import Model
 from eventvec.models.learned import Network
 from eventvec.schema import KNOWN, Categorical, Text
@@ -130,7 +130,20 @@ class States:
         first = x.lengths.clone().scatter_reduce(0, row[unknown], place[unknown], "amin")
         return x.lengths - first
 
-    def as_of(self, held: Held, until: Array) -> Held:
+    def at(self, held: Held, facts: Facts, moments: Array) -> Held:
+        """Return what is stored without the events that predictions at some moments, `(n,)`, do not read.
+
+        Raises:
+            DataError: If an entity has events after its moment.
+        """
+        if later := int(((facts.version >= 0) & (facts.last_time > moments)).sum()):
+            raise DataError(
+                f"{later:,} of {len(moments):,} entities have events after the moment of prediction; a store predicts "
+                "at the time of an entity's last event or later"
+            )
+        return self._without(held, ends(self.schema, moments, self.inclusive))
+
+    def _without(self, held: Held, until: Array) -> Held:
         """Return what is stored without the events that were not known strictly before some times, `(n,)`."""
         x, limit = held.events, torch.from_numpy(until.copy())
         row, place = x.rows(), x.steps()

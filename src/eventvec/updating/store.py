@@ -186,6 +186,15 @@ class Store:
         """Return the number of entities."""
         return int(self.db.execute("SELECT count(*) FROM entities").fetchone()[0])
 
+    def keys(self, count: int) -> Iterator[list[str]]:
+        """Yield the keys of all entities in order, at most so many at a time."""
+        rows = self.db.execute("SELECT key FROM entities ORDER BY key LIMIT ?", (count,)).fetchall()
+        while rows:
+            keys = [key for (key,) in self._typed(rows, str)]
+            yield keys
+            query = "SELECT key FROM entities WHERE key > ? ORDER BY key LIMIT ?"
+            rows = self.db.execute(query, (keys[-1], count)).fetchall()
+
     def batch(self, name: str | None, identity: str) -> Batch | None:
         """Return the batch of a name, or without a name the latest batch with an identity, or None."""
         column, value = ("fingerprint", identity) if name is None else ("name", name)
@@ -259,6 +268,20 @@ class Store:
             f"SELECT lookup.place, {columns} FROM temp.lookup CROSS JOIN chunks ON chunks.place BETWEEN lookup.value "
             f"AND (lookup.value | {PLACES - 1}) ORDER BY lookup.place, chunks.place"
         ).fetchall()
+
+    def add_beside(self, rows: Iterable[tuple[str, str, str, str]]) -> None:
+        """Write rows of tables beside events: of each the key, the kind, the part and the values."""
+        self.db.executemany(
+            "INSERT OR REPLACE INTO beside (key, kind, part, digest, row) VALUES (?, ?, ?, ?, ?)",
+            ((*row[:3], digest_of(tuple(row)), row[3]) for row in rows),
+        )
+
+    def beside(self, keys: Sequence[str]) -> list[tuple[str, str, str, str]]:
+        """Return the rows of tables beside the events of entities, as `add_beside` took them."""
+        rows = self._joined(enumerate(keys), "key", "beside.key, kind, part, digest, row, place", "beside")
+        rows = self._typed(rows, str, str, str, int, str, int)
+        self._require(digest_of((*row[:3], row[4])) == row[3] for row in rows)
+        return [(key, kind, part, row) for key, kind, part, _, row, _ in rows]
 
     def written(self, batch: Batch, start: int) -> tuple[Array, Array, list[Any], list[bytes]]:
         """Return up to `ROWS` of the answers that a batch was given, from its row `start` on.
@@ -399,6 +422,10 @@ class Store:
                 digest_of((place,), events) == digest
                 for place, digest, events in self.db.execute(f"SELECT {CHUNK} FROM chunks")
             )
+            self._require(
+                digest_of((key, kind, part, row)) == digest
+                for key, kind, part, digest, row in self.db.execute("SELECT key, kind, part, digest, row FROM beside")
+            )
             self._require([self.db.execute(others).fetchone() == (0,)])
             self.positions()
             return {"entities": self.count(), "answers": count}
@@ -420,8 +447,9 @@ class Store:
                 places = (number * PLACES, (number + 1) * PLACES)
                 self.db.execute("DELETE FROM chunks WHERE place >= ? AND place < ?", places)
                 self.db.execute("DELETE FROM entities WHERE key = ?", (key,))
+            n_beside = self.db.execute("DELETE FROM beside WHERE key = ?", (key,)).rowcount
         self.checkpoint("TRUNCATE")  # the log has a copy of the bytes
-        return row is not None
+        return row is not None or n_beside > 0
 
     def checkpoint(self, mode: Literal["FULL", "TRUNCATE"]) -> None:
         """Write the log beside the file into it, and with `TRUNCATE` empty the log.

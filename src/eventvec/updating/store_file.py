@@ -40,6 +40,9 @@ TABLES = f"""
     CREATE TABLE answers (
         version INTEGER PRIMARY KEY, before INTEGER, events INTEGER NOT NULL, last_time, digest INTEGER, answer BLOB
     );
+    CREATE TABLE beside (
+        key TEXT, kind TEXT, part TEXT, digest INTEGER, row TEXT, PRIMARY KEY (key, kind, part)
+    ) WITHOUT ROWID;
     CREATE TABLE batches (
         number INTEGER PRIMARY KEY, name TEXT UNIQUE, fingerprint TEXT NOT NULL, applied TEXT NOT NULL,
         first INTEGER NOT NULL, rows INTEGER NOT NULL, new INTEGER NOT NULL, late INTEGER NOT NULL,

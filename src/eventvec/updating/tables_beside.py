@@ -1,0 +1,244 @@
+"""The rows of tables that a model reads beside events, as a store holds them: static columns, labels, further features.
+
+A later row of an entity replaces its earlier one. Labels are kept for each time; one that has changed is another label,
+and is then left out, as `earlier_labels` does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from eventvec.blocks.caller_features import CallerFeatures
+from eventvec.blocks.earlier_labels import EARLIER, EarlierLabels
+from eventvec.blocks.rows import Rows
+from eventvec.dataset import Dataset, row_without_events
+from eventvec.errors import ConfigError, DataError, listed, shown
+from eventvec.models import Model
+from eventvec.schema import Categorical, Numeric
+from eventvec.sequences import Array
+from eventvec.tables import keys
+from eventvec.tables.frames import with_key
+from eventvec.tables.label_times import TimedLabels, labels_beside, moments_of
+from eventvec.tables.read_options import LabelTime
+from eventvec.tables.sources import Tabular, events_table, open_source
+
+STATIC, LABELS, FEATURES = "static", "labels ", "features "
+"""The kinds of rows; the last two stand before the name of a label or of a table."""
+Given: TypeAlias = Tabular | Sequence[Mapping[str, Any]]
+
+
+class TableRow(NamedTuple):
+    """A row of a table, in a store.
+
+    Args:
+        key: The canonical text of the key of its entity.
+        kind: What it is of.
+        part: What identifies it among those of the entity and kind.
+        row: Its values, as JSON.
+    """
+
+    key: str
+    kind: str
+    part: str
+    row: str
+
+
+@dataclass(frozen=True)
+class TablesGiven:
+    """Tables that are given beside events, each a table or a list of dictionaries.
+
+    Args:
+        static: The static columns of entities.
+        labels: Labels that became known, with their times.
+        features: Further features by the name of their table.
+    """
+
+    static: Given | None = None
+    labels: Given | None = None
+    features: Mapping[str, Given] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return self.static is not None or self.labels is not None or bool(self.features)
+
+
+class TablesBeside:
+    """The tables that a model reads beside events.
+
+    Args:
+        model: The model.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model, self._empty = model, row_without_events(model.schema)
+        self._static = model.static_inputs
+        self._labels: dict[str, tuple[EarlierLabels, str | None]] = {}
+        self._features: dict[str, CallerFeatures] = {}
+        for label, head in model.heads.items():
+            for name in head.used:
+                block = head.blocks.get(name, model.blocks.get(name))
+                if name == EARLIER and isinstance(block, EarlierLabels):
+                    self._labels[label] = (block, head.label_time)
+                if isinstance(block, CallerFeatures):
+                    self._features[block.name] = block
+
+    def __bool__(self) -> bool:
+        return bool(self._static or self._labels or self._features)
+
+    def rows(self, given: TablesGiven) -> list[TableRow]:
+        """Return the rows of tables, in order.
+
+        Raises:
+            ConfigError: If the model does not read one of them.
+            DataError: If a column is absent, or an entity has two rows.
+        """
+        rows = list[TableRow]()
+        if given.static is not None:
+            self._require(bool(self._static), "static columns", "static")
+            rows += self._static_rows(self._source(given.static))
+        if given.labels is not None:
+            self._require(bool(self._labels), "earlier labels from a table", "labels")
+            rows += self._label_rows(self._source(given.labels))
+        for name, table in given.features.items():
+            self._require(name in self._features, f"the table of features {shown(name)}", "features")
+            rows += self._feature_rows(name, self._source(table))
+        return rows
+
+    def _require(self, reads: bool, what: str, option: str) -> None:
+        if not reads:
+            raise ConfigError(f"the model {self.model.id} reads no {what}; leave out {option}= (--{option})")
+
+    def _source(self, table: Given) -> Tabular:
+        return events_table(table, self.model.schema.key) if isinstance(table, list | tuple) else with_key(table)
+
+    def _static_rows(self, table: Tabular) -> Iterator[TableRow]:
+        opened = open_source(table)
+        key = self.model.schema.key_in(opened.types)
+        opened.need([key, *self._static], "the static table")
+        frame = pl.DataFrame(opened.load([key, *self._static]))
+        for name, row in _by_key(frame, key, "the static table"):
+            yield TableRow(name, STATIC, "", _json(row))
+
+    def _label_rows(self, table: Tabular) -> Iterator[TableRow]:
+        nothing = Dataset(pa.array([], pa.string()), self._empty[:0], self.model.schema)
+        known = open_source(table).types
+        if not (names := [name for name in self._labels if name in known]):
+            raise DataError(f"the table of labels has none of the labels {listed(map(shown, self._labels))}")
+        for label in names:
+            block, time = self._labels[label]
+            timed = labels_beside(nothing, table, [label], LabelTime(time), key=block.key)
+            texts = keys.texts(keys.key_series(timed.table[block.key].to_arrow()).to_arrow())
+            assert timed.moments is not None
+            for name, moment, value in zip(texts, timed.moments, timed.table[label].to_list(), strict=True):
+                if name is not None and moment is not None and value is not None:
+                    row = _json({"time": moment, "value": value})
+                    yield TableRow(name, LABELS + label, row, row)
+
+    def _feature_rows(self, name: str, table: Tabular) -> Iterator[TableRow]:
+        block, opened, where = self._features[name], open_source(table), f"the table of features {shown(name)}"
+        key = self.model.schema.key_in(opened.types)
+        opened.need([key, *block.columns], where)
+        timed = [block.time] if block.time is not None and block.time in opened.types else []
+        frame = pl.DataFrame(opened.load([key, *timed, *block.columns]))
+        moments = None
+        if timed:
+            moments = moments_of(frame[timed[0]], self.model.schema, where)[0]
+            frame = frame.drop(timed[0]).with_columns(moments.alias(timed[0])).filter(moments.is_not_null())
+        for text, row in _by_key(frame, key, where, *timed):
+            part = "" if not timed else str(row.pop(timed[0]))
+            yield TableRow(text, FEATURES + name, part, _json(row))
+
+    def beside(self, data: Dataset, names: Sequence[str], moments: Array, stored: Sequence[TableRow]) -> Rows:
+        """Return what blocks read of entities: their events, and what a store has of tables.
+
+        What the store has no row of is missing.
+
+        Args:
+            data: The events of the entities.
+            names: The canonical texts of their keys.
+            moments: `(n,)` the moments of prediction.
+            stored: The rows of tables of these entities.
+        """
+        if not self:
+            return Rows(data)
+        found = {(row.kind, row.key, row.part): json.loads(row.row) for row in stored}
+        if self._static:
+            rows = [found.get((STATIC, name, ""), {}) for name in names]
+            columns = {name: _column([row.get(name) for row in rows], self._field(name)) for name in self._static}
+            data = self.model.with_inputs(data, pl.DataFrame({self.model.schema.key: list(names), **columns}))
+        labels = {label: self._timed(label, stored) for label in self._labels}
+        features = dict[str, Tabular]()
+        for name, block in self._features.items():
+            kind = FEATURES + name
+            rows = [
+                found.get((kind, key, str(moment)), found.get((kind, key, ""), {}))
+                for key, moment in zip(names, moments.tolist(), strict=True)
+            ]
+            values = {
+                column: pl.Series([row.get(column) for row in rows], dtype=pl.Float64) for column in block.columns
+            }
+            features[name] = pl.DataFrame({self.model.schema.key: list(names), **values})
+        return Rows(data, labels, features)
+
+    def _field(self, name: str) -> Any:
+        return self.model.schema.static_field(name)
+
+    def _timed(self, label: str, stored: Sequence[TableRow]) -> TimedLabels:
+        """Return the labels of a name among the rows of a store."""
+        block, time = self._labels[label]
+        rows = [(row.key, json.loads(row.row)) for row in stored if row.kind == LABELS + label]
+        dtype = pl.Series(block.target.classes).dtype if block.target.classes else pl.Float64
+        values = pl.Series(label, [row["value"] for _, row in rows], dtype, strict=False)
+        table = pl.DataFrame([pl.Series(block.key, [key for key, _ in rows], pl.String), values])
+        kind = pl.Float64 if self.model.schema.time_kind == "float" else pl.Int64
+        at = pl.Series("time", [row["time"] for _, row in rows], kind)
+        return TimedLabels(table, [label], block.key, LabelTime(time), "the store", None, None, time, at)
+
+
+def identity_of(rows: Sequence[TableRow]) -> str:
+    """Return a digest of rows of tables, in any order."""
+    return hashlib.blake2b("\n".join(sorted(map(json.dumps, rows))).encode(), digest_size=16).hexdigest()
+
+
+def _by_key(frame: pl.DataFrame, key: str, where: str, *others: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the canonical text of the key of each row and the row without it; rows without a key are left out."""
+    frame = frame.filter(frame[key].is_not_null())
+    texts = keys.texts(keys.key_series(frame[key].to_arrow()).to_arrow())
+    of_rows = pl.DataFrame([texts.alias(key), *(frame[name] for name in others)])
+    if again := len(frame) - of_rows.n_unique():
+        raise DataError(f"{where} has {again:,} repeated keys; each entity needs one row")
+    yield from zip(texts, frame.drop(key).to_dicts(), strict=True)
+
+
+def _column(values: list[Any], field: Any) -> pl.Series:
+    if isinstance(field, Categorical):
+        return pl.Series([None if value is None else _text(value) for value in values], dtype=pl.String)
+    if isinstance(field, Numeric):
+        return pl.Series(values, dtype=pl.Float64)
+    width = len(field.mean)
+    rows = [[np.nan] * width if value is None else value for value in values]
+    return pl.Series(rows, dtype=pl.Array(pl.Float64, width))
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _json(row: Mapping[str, Any]) -> str:
+    def plain(value: Any) -> Any:
+        if isinstance(value, Decimal):
+            return float(value)
+        if isinstance(value, date | datetime):
+            return str(value)
+        raise TypeError(f"a store holds numbers, texts and lists of numbers, got {type(value).__name__}")
+
+    return json.dumps(row, sort_keys=True, default=plain)
