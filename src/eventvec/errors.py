@@ -54,6 +54,10 @@ class DataError(EventvecError):
     """A table, a column or a label cannot be used."""
 
 
+class UnknownEntityError(DataError):
+    """A store does not have an entity."""
+
+
 class ConfigError(EventvecError):
     """An option, a name or a combination of them is not accepted."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
 
 from eventvec.errors import DataError, listed
 from eventvec.schema import Schema
@@ -41,6 +41,34 @@ class KeysBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     keys: list[StrictInt | StrictStr] = Field(min_length=1, max_length=MOST)
+    cutoff: StrictInt | StrictFloat | StrictStr | None = Field(
+        None,
+        description="The moment of prediction, as the times of events are given, not before the last event of an "
+        "entity; by default the time of this event, which is then read too.",
+    )
+
+
+class TablesBody(BaseModel):
+    """Rows of tables that the model reads beside events; the same rows given again change nothing."""
+
+    model_config = ConfigDict(extra="forbid")
+    static: list[dict[str, Any]] | None = Field(
+        None, min_length=1, max_length=MOST, description="An object for each entity, with its key and static columns."
+    )
+    labels: list[dict[str, Any]] | None = Field(
+        None, min_length=1, max_length=MOST, description="An object for each label that became known, with its time."
+    )
+    features: dict[str, list[dict[str, Any]]] | None = Field(
+        None, description="By the name of each table, an object for each entity with its key and further features."
+    )
+    batch_id: str | None = Field(None, min_length=1, description="The name of these rows.")
+
+
+class EnteredAnswer(BaseModel):
+    """Whether rows of tables are new."""
+
+    run: str
+    applied: bool = Field(description="Whether they were entered now; false if they were entered before.")
 
 
 class PushedAnswer(BaseModel):
@@ -48,7 +76,10 @@ class PushedAnswer(BaseModel):
 
     run: str
     keys: list[str]
-    vectors: list[list[float]]
+    vectors: list[list[float]] = Field(description="Empty lists if the model has no vectors.")
+    predictions: list[dict[str, Any]] = Field(
+        description="The columns of `eventvec predict` for each key after its last event; empty if there are none."
+    )
     applied: bool = Field(description="Whether it was applied now; false if it was applied before.")
     new: int
     late: int
@@ -114,10 +145,12 @@ def unread_notes(events: Sequence[Mapping[str, Any]], read: frozenset[str]) -> l
 
 def misfit_of(errors: Iterable[Mapping[str, Any]]) -> str:
     """Return what is wrong with a body: the first fault after its place, without any of the values and names in it."""
-    fields = {*EventsBody.model_fields, *KeysBody.model_fields}
+    fields = {*EventsBody.model_fields, *KeysBody.model_fields, *TablesBody.model_fields}
     first = next(iter(errors))
     if first["type"] == "extra_forbidden":
-        return f"the body has an unknown field; accepted: {', '.join(EventsBody.model_fields)} (POST /events), or keys"
+        accepted: dict[str, type[BaseModel]] = {"/events": EventsBody, "/predict": KeysBody, "/tables": TablesBody}
+        names = "; ".join(f"{', '.join(body.model_fields)} (POST {path})" for path, body in accepted.items())
+        return f"the body has an unknown field; accepted: {names}"
     if first["type"] == "json_invalid":
         return f"the body is not JSON (at character {first['loc'][-1]})"
     place = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in fields)

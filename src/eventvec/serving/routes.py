@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
-from eventvec.errors import CheckpointError, DataError, EventvecError, need
+from eventvec.errors import CheckpointError, ConfigError, EventvecError, UnknownEntityError, need
 from eventvec.models import versions
 from eventvec.serving.bodies import (
+    EnteredAnswer,
     EventsBody,
     HealthAnswer,
     KeysBody,
     PredictionsAnswer,
     PushedAnswer,
     Refusal,
+    TablesBody,
     VectorAnswer,
     columns_read,
     misfit_of,
@@ -43,7 +45,7 @@ CODES = {
     415: "The body is not declared as JSON.",
     422: "The body or its events cannot be used, or events are late.",
     429: "The server has too much to do; send the request again after the seconds of Retry-After.",
-    501: "The run predicts no label.",
+    501: "The model predicts no label, or has no vectors.",
     503: "The store cannot be used now, or the push takes too long; send the same request again.",
 }
 SILENT = dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
@@ -73,8 +75,8 @@ def application(session: StateSession, options: ServeOptions, token: str | None 
         await asyncio.to_thread(batches.close)
 
     app: FastAPI = fastapi.FastAPI(
-        title="eventvec", summary="An event in, a vector out.", version=versions()["eventvec"], lifespan=lifespan,
-        redoc_url=None, docs_url="/docs", swagger_ui_oauth2_redirect_url=None, telemetry=SILENT,
+        title="eventvec", summary="Events in, vectors and predictions out.", version=versions()["eventvec"],
+        lifespan=lifespan, redoc_url=None, docs_url="/docs", swagger_ui_oauth2_redirect_url=None, telemetry=SILENT,
     )  # fmt: skip
     app.add_middleware(Limits, options=options, token=token, full=lambda: batches.full, measure=measures.request)
 
@@ -104,20 +106,26 @@ def application(session: StateSession, options: ServeOptions, token: str | None 
         measures.push(time.perf_counter() - began, applied, pushed.late if pushed.applied else 0)
         return answered(
             {
-                "run": run, "keys": pushed.keys, "vectors": pushed.vectors.tolist(), "applied": pushed.applied,
-                "new": pushed.new, "late": pushed.late, "notes": [*notes, *pushed.notes],
+                "run": run, "keys": pushed.keys, "vectors": pushed.vectors.tolist(),
+                "predictions": pushed.predictions, "applied": pushed.applied, "new": pushed.new, "late": pushed.late,
+                "notes": [*notes, *pushed.notes],
             }
         )  # fmt: skip
 
-    @app.get("/vectors/{key:path}", response_model=VectorAnswer, responses=described(401, 404, 429, 503))
+    @app.get("/vectors/{key:path}", response_model=VectorAnswer, responses=described(401, 404, 429, 501, 503))
     def vector(key: str) -> Any:
         """Return the vector of an entity after its last event."""
         return answered({"run": run, "vector": session.vector(key).tolist()})
 
     @app.post("/predict", response_model=PredictionsAnswer, responses=described(401, 404, 422, 429, 501, 503))
     def predict(body: KeysBody) -> Any:
-        """Return what the run predicts for entities after their last events."""
-        return answered({"run": run, "predictions": session.predictions(body.keys)})
+        """Return what the model predicts for entities after their last events, or at a later time."""
+        return answered({"run": run, "predictions": session.predictions(body.keys, body.cutoff)})
+
+    @app.post("/tables", response_model=EnteredAnswer, responses=described(400, 401, 408, 413, 415, 422, 429, 503))
+    def tables(body: TablesBody) -> Any:
+        """Enter rows of tables that the model reads beside events."""
+        return answered({"run": run, "applied": session.push_tables(**dict(body))})
 
     @app.get("/health", response_model=HealthAnswer, responses=described(401, 503))
     def health() -> Any:
@@ -138,9 +146,10 @@ def refusal(error: EventvecError, path: str) -> Refused:
     if isinstance(error, CheckpointError):
         log.error("the store cannot be used: %s", error)
         return Refused(503, "the store cannot be used; the log of the server says why", **AGAIN)
-    if isinstance(error, DataError) and path != "/events":
-        return Refused(404, str(error))  # the store does not have the entity
-    return Refused(501 if path == "/predict" else 422, str(error))
+    if isinstance(error, UnknownEntityError):
+        return Refused(404, str(error))
+    predicts_none = isinstance(error, ConfigError) and path != "/events" and path != "/tables"
+    return Refused(501 if predicts_none else 422, str(error))
 
 
 async def within(result: asyncio.Future[Result], seconds: float) -> Pushed:

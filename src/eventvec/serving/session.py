@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from eventvec.dataset import Dataset
-from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
+from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError, UnknownEntityError
 from eventvec.files import locked_by, path_only
 from eventvec.models import Model, check_model
 from eventvec.options import at_least, one_of
@@ -262,7 +262,9 @@ class StateSession:
         with self._using(self._reading), self._reader.reading():
             facts = self._reader.facts(names, time_type(schema))
             if moment is None and (absent := int((facts.version < 0).sum())):
-                raise DataError(f"the store does not have {absent:,} of {len(names):,} keys; push events of them first")
+                raise UnknownEntityError(
+                    f"the store does not have {absent:,} of {len(names):,} keys; push events of them first"
+                )
             held = read_held(self._reader, facts, self._states)
             self._states.check(facts)
             moments = facts.known

@@ -115,7 +115,7 @@ class TablesBeside:
 
     def _require(self, reads: bool, what: str, option: str) -> None:
         if not reads:
-            raise ConfigError(f"the model {self.model.id} reads no {what}; leave out {option}= (--{option})")
+            raise ConfigError(f"the model {self.model.id} does not read {what}; leave out {option}= (--{option})")
 
     def _source(self, table: Given) -> Tabular:
         return events_table(table, self.model.schema.key) if isinstance(table, list | tuple) else with_key(table)

@@ -1,0 +1,320 @@
+"""The law of fresh predictions: what is read from a store at any moment is what is read from whole histories then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import eventvec as ev
+from eventvec.embedding import with_moment
+from eventvec.models.head import predictions_of
+from eventvec.predicting.rows_to_predict import PredictionSources, rows_to_predict
+from eventvec.updating.batches import read_held, time_type
+from eventvec.updating.entity_state import States
+from eventvec.updating.store_file import opened
+
+BEGIN = datetime(2024, 1, 1)
+KINDS = ("integer", "float", "timestamp", "date", "known", "lists")
+
+
+def table(kind: str, seed: int = 0, n: int = 12, events: int = 500) -> pl.DataFrame:
+    """Return events in order of time with many ties; by kind, their times are of another type, or known later."""
+    rng = np.random.default_rng(seed)
+    at = np.sort(rng.integers(0, 60, events))
+    time: Any = at
+    if kind == "float":
+        time = at / 4
+    elif kind == "date":
+        time = [(BEGIN + timedelta(days=int(each))).date() for each in at]
+    elif kind != "integer":
+        time = [BEGIN + timedelta(hours=7 * int(each)) for each in at]
+    paid = rng.gamma(1, 5, events).round(2)
+    frame = pl.DataFrame(
+        {
+            "card": rng.integers(0, n, events), "at": time, "paid": np.where(rng.random(events) < 0.1, np.nan, paid),
+            "shop": [[*"abcd", None][i] for i in rng.integers(0, 5, events)], "kind": rng.choice(["x", "y"], events),
+        },
+        strict=False,
+    ).with_columns(pl.col("paid").fill_nan(None))  # fmt: skip
+    if kind == "known":
+        late = rng.choice([0, 1, 30, 400], events)
+        frame = frame.with_columns(posted=pl.col("at") + pl.Series([timedelta(hours=int(each)) for each in late]))
+    if kind == "lists":
+        items = [[str(item) for item in rng.integers(0, 5, size)] for size in rng.integers(0, 4, events)]
+        frame = frame.with_columns(items=pl.Series(items, dtype=pl.List(pl.String)))
+    return frame
+
+
+def labels(kind: str, events: pl.DataFrame, seed: int = 0) -> pl.DataFrame:
+    """Return labels of many moments of each card, some of them times of events."""
+    rng = np.random.default_rng(seed)
+    rows = events.sample(200, seed=seed, with_replacement=True)
+    label = (rows["paid"].fill_null(0) + pl.Series(rng.normal(size=200)) > 3).alias("big")
+    return pl.DataFrame([rows["card"], rows["at"].alias("when"), label]).unique(["card", "when"], maintain_order=True)
+
+
+@lru_cache
+def model(kind: str, inclusive: bool = False) -> ev.Model:
+    """Return a model with all blocks and a head of trees and linear models."""
+    events = table(kind, seed=1)
+    options: dict[str, Any] = {"known_at": "posted"} if kind == "known" else {}
+    if kind == "lists":
+        options = {"summed": ["items"]}
+    data = ev.read(events, key="card", time="at", numeric=["paid"], categorical=["shop", "kind"], **options)
+    times: dict[str, Any] = {"label_time": "when", "inclusive": inclusive}
+    return ev.fit(data, labels=labels(kind, events), label="big", **times)
+
+
+def values(frame: Any) -> np.ndarray:
+    """Return the probabilities of a table of predictions."""
+    return np.array([row["p_true"] for row in (frame if isinstance(frame, list) else frame.to_pylist())])
+
+
+def moments(events: pl.DataFrame, card: int, rng: np.random.Generator) -> Iterator[Any]:
+    """Yield the time of a card's last event, and two later moments."""
+    last = events.filter(card=card)["at"].max()
+    yield last
+    for _ in range(2):
+        step = int(rng.integers(1, 500))
+        yield last + step if isinstance(last, int | float) else last + timedelta(hours=24 * step // 7)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("inclusive", [False, True])
+def test_predictions_from_a_store_are_those_from_whole_histories(tmp_path: Path, kind: str, inclusive: bool) -> None:
+    run, events, rng = model(kind, inclusive), table(kind, seed=2), np.random.default_rng(0)
+    bounds = [0, *np.sort(rng.integers(0, len(events), 5)).tolist(), len(events)]
+    if kind == "known":  # which orders events of one time; those of a later batch would be read last
+        bounds = [int(events["at"].search_sorted(events["at"][bound])) for bound in bounds[:-1]] + bounds[-1:]
+    with ev.open_state(run, tmp_path / "state") as session:
+        for start, end in pairwise(bounds):
+            if start == end:
+                continue
+            seen = events[:end]
+            pushed = session.push(run.read(events[start:end]))
+            for row, card in enumerate(pushed.keys[:4]):
+                history = seen.filter(card=int(card))
+                alone = ev.predict(run, history)
+                np.testing.assert_allclose(pushed.predictions[row]["p_true"], values(alone)[0], atol=1e-6)
+                for moment in moments(seen, int(card), rng):
+                    got, want = session.predict(card, cutoff=moment), cut(run, history, card, moment)
+                    np.testing.assert_allclose(got["p_true"], want, atol=1e-6)
+        tonight = pl.DataFrame(ev.predict(run, state=tmp_path / "state", until=events["at"].max()))
+    at = pl.DataFrame({"card": events["card"].unique().sort(), "when": events["at"].max()})
+    whole = pl.DataFrame(ev.predict(run, events, cutoffs=at, cutoff_column="when"))
+    both = tonight.with_columns(pl.col("card").cast(pl.Int64)).join(whole, on="card")
+    assert len(both) == len(whole)
+    np.testing.assert_allclose(both["p_true"], both["p_true_right"], atol=1e-6)
+
+
+def cut(run: ev.Model, history: pl.DataFrame, card: str, moment: Any) -> float:
+    """Return the probability of a card at a moment, from its whole history."""
+    at = pl.DataFrame({"card": [int(card)], "when": [moment]})
+    return float(values(ev.predict(run, history, cutoffs=at, cutoff_column="when"))[0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_features_from_a_store_are_the_bits_of_whole_histories(tmp_path: Path, kind: str) -> None:
+    """All but codes and convolutions, in which there are matrix products."""
+    run, events = model(kind), table(kind, seed=3)
+    for start in range(0, len(events), 90):
+        ev.update(run, events[start : start + 90], tmp_path / "state")
+    states, names = States(run), [str(card) for card in range(12)]
+    last = events["at"].max()
+    data = run.read(events, cutoffs=pl.DataFrame({"card": range(12), "when": last}), cutoff_column="when")
+    whole = with_moment(data)
+    with opened(tmp_path / "state", run.states_of) as store, states.evaluating():
+        facts = store.facts(names, time_type(run.schema))
+        assert data.moments is not None
+        held = states.at(read_held(store, facts, states), facts, data.moments)
+        x = states.rows(held, data.moments)
+    order = [data.keys.to_pylist().index(int(name)) for name in names]
+    asked = rows_to_predict(run, events, PredictionSources(cutoffs=None, until=None), {})
+    for name, block in run.blocks.items():
+        got, want = (
+            block.features(type(asked)(type(data)(data.keys, each, run.schema, moments=data.moments)))[0]
+            for each in (x, whole.sequences[order])
+        )
+        if name in ("handcrafted", "lists"):
+            assert np.array_equal(got, want), name
+        else:
+            np.testing.assert_allclose(got, want, atol=1e-6, err_msg=name)
+
+
+def test_only_the_latest_events_are_stored_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = table("integer", seed=4, n=2, events=900)
+    run = model("integer")
+    encoders: list[Any] = list(run.event_encoders.values())
+    deep = [encoder for encoder in encoders if getattr(encoder, "latest", 0) == 2000]
+    assert deep
+    for encoder in deep:
+        monkeypatch.setattr(encoder, "latest", 100)
+    with ev.open_state(run, tmp_path / "state") as session:
+        for start in range(0, 900, 50):
+            session.push(run.read(events[start : start + 50]))
+        kept = session._reader.db.execute("SELECT kept, waiting, events FROM entities").fetchall()
+        depth = max(getattr(encoder, "latest", 0) for encoder in encoders)
+        assert depth == 256
+        assert all(number == depth + waiting < total for number, waiting, total in kept)
+        (chunks,) = session._reader.db.execute("SELECT count(*) FROM chunks").fetchone()
+        assert chunks <= 2 * (-(-(depth + max(waiting for _, waiting, _ in kept)) // 64) + 1)
+        for card in ("0", "1"):
+            history = events.filter(card=int(card))
+            np.testing.assert_allclose(
+                session.predict(card, cutoff=99)["p_true"], cut(run, history, card, 99), atol=1e-6
+            )
+
+
+def test_a_batch_given_again_returns_its_predictions_also_after_a_later_push_and_a_new_head(tmp_path: Path) -> None:
+    run, events = model("timestamp"), table("timestamp", seed=5)
+    first = ev.update(run, events[:300], tmp_path / "state")
+    assert first.predictions is not None
+    assert first.embeddings is None
+    ev.update(run, events[300:], tmp_path / "state")
+    learned = table("timestamp", seed=1)
+    other = ev.fit_head(
+        replace(run, heads={}), run.read(learned), labels("timestamp", learned, 9), "big", label_time="when"
+    )
+    assert other.states_of == run.states_of
+    again = ev.update(other, events[:300], tmp_path / "state")
+    assert not again.applied
+    assert again.predictions is not None
+    assert again.predictions.equals(first.predictions)
+    assert first.predictions.column_names == ["card", "at", "prediction", "p_false", "p_true"]
+
+
+def test_late_events_are_dropped_or_recomputed_in_states_and_latest_events_alike(tmp_path: Path) -> None:
+    run, events = model("timestamp"), table("timestamp", seed=6)
+    early, late = events[200:], events[:20]
+    ev.update(run, early, tmp_path / "dropped")
+    with pytest.raises(ev.DataError, match="older than the last"):
+        ev.update(run, late, tmp_path / "dropped")
+    assert ev.update(run, late, tmp_path / "dropped", late="drop").late == 20
+    ev.update(run, early, tmp_path / "recomputed")
+    cards = late["card"].unique().to_list()
+    history = early.filter(pl.col("card").is_in(cards))
+    ev.update(run, late, tmp_path / "recomputed", late="recompute", history=history)
+    until = datetime(2030, 1, 1)
+    for name, given in (("dropped", early), ("recomputed", pl.concat([late, early]))):
+        got = pl.DataFrame(ev.predict(run, state=tmp_path / name, until=until)).with_columns(pl.col("card").cast(int))
+        both = got.join(pl.DataFrame(ev.predict(run, given, until=until)), on="card")
+        assert len(both) == given["card"].n_unique()
+        np.testing.assert_allclose(both["p_true"], both["p_true_right"], atol=1e-6)
+
+
+def test_what_a_store_cannot_predict_is_refused(tmp_path: Path) -> None:
+    run, events = model("timestamp"), table("timestamp", seed=7)
+    last = events.filter(card=3)["at"].max()
+    assert isinstance(last, datetime)
+    with ev.open_state(run, tmp_path / "state") as session:
+        session.push(run.read(events))
+        with pytest.raises(ev.DataError, match="1 of 1 entities have events after the moment of prediction"):
+            session.predict(3, cutoff=last - timedelta(hours=1))
+        with pytest.raises(ev.DataError, match="does not have 1 of 1 keys"):
+            session.predict(77)
+        empty = session.predict(77, cutoff=last)  # an entity without events
+        asked = pl.DataFrame({"card": [77, 3], "when": [last, last]})
+        nothing = ev.predict(run, events, cutoffs=asked, cutoff_column="when").to_pylist()
+        np.testing.assert_allclose(empty["p_true"], [row["p_true"] for row in nothing if row["card"] == 77], atol=1e-6)
+        with pytest.raises(ev.ConfigError, match="has no vectors"):
+            session.vector(3)
+        with pytest.raises(ev.ConfigError, match="does not read static columns"):
+            session.push_tables(static=[{"card": 3, "age": 1}])
+    with pytest.raises(ev.ConfigError, match="give either events, or the store"):
+        ev.predict(run)
+    with pytest.raises(ev.ConfigError, match="static applies to events"):
+        ev.predict(run, state=tmp_path / "state", static=events)
+
+
+def test_a_forgotten_entity_leaves_nothing_and_a_batch_given_again_does_not_bring_it_back(tmp_path: Path) -> None:
+    run, events = model("lists"), table("lists", seed=8).with_columns(pl.col("card") + 770_000)
+    ev.update(run, events, tmp_path / "state")
+    ev.forget(tmp_path / "state", "770003", run.states_of)
+    again = ev.update(run, events, tmp_path / "state")
+    assert not again.applied
+    assert again.predictions is not None
+    assert 770003 not in again.predictions["card"].to_pylist()
+    assert "770003" not in ev.predict(run, state=tmp_path / "state")["card"].to_pylist()
+    assert b"770003" not in (tmp_path / "state").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def beside() -> tuple[ev.Model, pl.DataFrame, dict[str, Any]]:
+    """Return a model that reads static columns, earlier labels and a table of features, with its events and tables."""
+    rng, n = np.random.default_rng(0), 300
+    sizes = rng.integers(2, 12, n)
+    cards = np.repeat(np.arange(n), sizes)
+    events = pl.DataFrame({"card": cards, "at": rng.integers(0, 900, len(cards)), "paid": rng.normal(size=len(cards))})
+    events = events.sort("at")
+    rank, home = rng.normal(size=n), rng.choice(["north", "south"], n)
+    people = pl.DataFrame({"card": np.arange(n), "age": rng.normal(size=n), "home": home})
+    further = pl.DataFrame({"card": np.arange(n), "rank": rank})
+    when = np.tile([300, 600, 900], n)
+    big = np.repeat(rank, 3) + 0.3 * rng.normal(size=3 * n) > 0
+    known = pl.DataFrame({"card": np.repeat(np.arange(n), 3), "when": when, "big": big})
+    fitted = ev.EventClassifier("card", "at").fit(
+        events, known, "big", static=people, features={"ranks": further}, earlier_labels=50, label_time="when"
+    )
+    return fitted.model_, events, {"static": people, "labels": known, "features": {"ranks": further}}
+
+
+def test_rows_of_tables_enter_as_events_do(
+    tmp_path: Path, beside: tuple[ev.Model, pl.DataFrame, dict[str, Any]]
+) -> None:
+    run, events, tables = beside
+    assert {"static", "ranks"} <= set(run.blocks)
+    state, early = tmp_path / "state", tables["labels"].filter(pl.col("when") < 500)
+    first = ev.update(run, events, state, static=tables["static"], features=tables["features"])
+    assert ev.update(run, None, state, labels=early).applied
+    assert not ev.update(run, None, state, labels=early.sample(fraction=1, shuffle=True, seed=1)).applied
+
+    def same(**given: Any) -> bool:
+        got = pl.DataFrame(ev.predict(run, state=state, until=1000)).with_columns(pl.col("card").cast(pl.Int64))
+        both = got.join(pl.DataFrame(ev.predict(run, events, until=1000, **{**tables, **given})), on="card")
+        return len(both) == 300 and np.allclose(both["p_true"], both["p_true_right"], atol=1e-9)
+
+    assert same(labels=early)
+    assert not same()
+    with ev.open_state(run, state) as session:
+        rows = tables["labels"].filter(pl.col("when") >= 500)
+        assert session.push_tables(labels=rows.to_dicts())
+        assert not session.push_tables(labels=rows.to_dicts())
+        assert same()
+        older = tables["static"].with_columns(pl.col("age") + 1)
+        session.push_tables(static=older[5:6].to_dicts(), features={"ranks": [{"card": 5, "rank": 9.0}]})
+        mixed = pl.concat([tables["static"][:5], older[5:6], tables["static"][6:]])
+        ranks = tables["features"]["ranks"].with_columns(rank=pl.when(card=5).then(9.0).otherwise("rank"))
+        assert same(static=mixed, features={"ranks": ranks})
+        session.push({"card": 9000, "at": 950, "paid": 1.0})  # without any row of a table
+        with pytest.raises(ev.DataError, match="none of the labels 'big'"):
+            session.push_tables(labels=[{"card": 5, "when": 3, "large": True}])
+        with pytest.raises(ev.ConfigError, match="does not read the table of features 'other'"):
+            session.push_tables(features={"other": [{"card": 5}]})
+        with pytest.raises(ev.DataError, match="repeated keys"):
+            session.push_tables(static=[{"card": 5, "age": 1.0, "home": "north"}] * 2)
+    again = ev.update(run, events, state, static=older)  # given before, so these rows are not entered
+    assert not again.applied
+    assert again.predictions is not None
+    assert first.predictions is not None
+    assert again.predictions.equals(first.predictions)
+    ev.forget(state, "5", run.states_of)
+    with opened(state, run.states_of) as store:
+        assert store.beside(["5"]) == []
+        assert len(store.beside(["6"])) == 5
+
+
+def test_a_head_is_computed_from_the_blocks_that_it_uses_alone(tmp_path: Path) -> None:
+    run, events = model("timestamp"), table("timestamp", seed=1)
+    rows = rows_to_predict(run, events, PredictionSources(), {})
+    (head,) = run.heads.values()
+    _, features = predictions_of(run.blocks, run.heads, rows)
+    assert set(features) == {name for name in head.used if name in run.blocks}
