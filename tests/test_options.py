@@ -155,7 +155,7 @@ def test_a_field_of_two_dataclasses_is_listed_once() -> None:
     [
         lambda: ev.read("absent.parquet", kee="id"),
         lambda: ev.fit(None, method=cases.CASES["ocp"]()[0], epoch=1),
-        lambda: ev.update(None, None, "state", recents=1),
+        lambda: ev.update(None, None, "state", keeps=1),
     ],
 )
 def test_public_functions_refuse_unknown_options_before_they_read_anything(call: Callable[[], Any]) -> None:

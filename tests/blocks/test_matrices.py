@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import eventvec as ev
 from eventvec.blocks.matrices import features_of
 from eventvec.blocks.rows import Features, Rows
-from eventvec.blocks.untrained import Encoded
+from eventvec.blocks.untrained import EventBlock
 from eventvec.sequences import Sequences
 
 
@@ -35,7 +35,7 @@ class Timed(nn.Module):
         return torch.tensor([numbers] * len(x), dtype=torch.float32)
 
 
-class Ending(Encoded):
+class Ending(EventBlock):
     """A block that says when its features are computed."""
 
     ended = threading.Event()
@@ -48,11 +48,12 @@ class Ending(Encoded):
 
 def test_a_block_that_ends_leaves_the_precision_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("eventvec.precision.onednn_agrees", lambda: True)
+    monkeypatch.setattr("eventvec.blocks.matrices.FEW", 0)
     data = ev.read(pl.DataFrame({"id": [1, 2], "t": [1, 2]}), key="id", time="t")
     begun, ended = threading.Event(), Ending.ended
     blocks = {
-        "first": Ending(Timed(lambda: begun.wait(60))),
-        "second": Encoded(Timed(lambda: (begun.set(), ended.wait(60)))),
+        "first": Ending(Timed(lambda: begun.wait(60)), "first", {}, ()),
+        "second": EventBlock(Timed(lambda: (begun.set(), ended.wait(60))), "second", {}, ()),
     }
     threads, before = torch.get_num_threads(), torch.get_float32_matmul_precision()
     torch.set_num_threads(2)
@@ -66,10 +67,11 @@ def test_a_block_that_ends_leaves_the_precision_of_the_others(monkeypatch: pytes
 
 def test_networks_are_computed_apart_from_other_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("eventvec.precision.onednn_agrees", lambda: True)
+    monkeypatch.setattr("eventvec.blocks.matrices.FEW", 0)
     data = ev.read(pl.DataFrame({"id": [1, 2], "t": [1, 2]}), key="id", time="t")
     inside, both = set[str](), list[set[str]]()
 
-    class Seen(Encoded):
+    class Seen(EventBlock):
         def features(self, rows: Rows) -> Features:
             name = "network" if getattr(self, "is_network", False) else "other"
             inside.add(name)
@@ -86,7 +88,7 @@ def test_networks_are_computed_apart_from_other_blocks(monkeypatch: pytest.Monke
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        features = features_of({"other": Seen(slow), "network": Network(slow)}, Rows(data))
+        features = features_of({"other": Seen(slow, "other", {}, ()), "network": Network(slow, "network", {}, ())}, Rows(data))
     finally:
         torch.set_num_threads(threads)
     assert list(features) == ["other", "network"]

@@ -424,8 +424,8 @@ def test_doctor_verifies_a_state_store_and_finds_a_flipped_bit_of_a_key(folder: 
     state = tmp_path / "state.db"
     updated = ev.update(ev.load(folder / "run"), folder / "events.parquet", state)
     n = len(updated.embeddings.keys)
-    assert answer("doctor", state) == {"store": str(state), "entities": n, "states": n}
-    assert f"{state} holds what was written: {n} entities, {n} states" in invoke("doctor", state).output
+    assert answer("doctor", state) == {"store": str(state), "entities": n, "answers": n}
+    assert f"{state} holds what was written: {n} entities, {n} answers" in invoke("doctor", state).output
     content = bytearray(state.read_bytes())
     content[content.index(str(updated.embeddings.keys[0]).encode())] ^= 1
     state.write_bytes(content)

@@ -95,7 +95,7 @@ class EventBlock:
         encoder: The encoder, fitted to rows if it needs that.
         kind: The name in `BLOCKS`.
         sizes: The arguments of the encoder besides the schema.
-        columns: The column of the events that each feature is of, see `feature_columns`.
+        columns: The column of the events that each named feature is of, see `feature_columns`.
     """
 
     encoder: Encoder
@@ -110,7 +110,7 @@ class EventBlock:
 
     def features(self, rows: Rows) -> Features:
         """Return the vectors of rows, as `Block` has them."""
-        return vectors_of(self.encoder, rows.data.sequences, self.kind), self.columns
+        return vectors_of(self.encoder, rows.data.sequences, self.kind), self.columns or [""] * self.dim
 
     @classmethod
     def of(cls, kind: str, schema: Schema, sizes: Sizes, rows: Sequences | None = None) -> EventBlock:
@@ -119,8 +119,8 @@ class EventBlock:
         bound_reading(encoder)
         if rows is not None and hasattr(encoder, "fit"):
             encoder.fit(rows_read(encoder, rows))
-        names = getattr(encoder, "names", ()) or [""] * int(encoder.dim)
-        return cls(encoder.eval(), kind, sizes, feature_columns(schema, names))
+        columns = feature_columns(schema, getattr(encoder, "names", ()))
+        return cls(encoder.eval(), kind, sizes, columns)
 
     @property
     def tensors(self) -> dict[str, Tensor]:

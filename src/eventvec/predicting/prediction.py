@@ -18,14 +18,13 @@ from eventvec.encoders.interface import readable_rows
 from eventvec.encoders.points import points_of
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.methods.cresp_targeted import TargetedMethod
-from eventvec.methods.label_losses import outputs_of
 from eventvec.models import Model, check_model
 from eventvec.models.head import predictions_of
+from eventvec.models.label_columns import label_columns, predicted_columns, prefixed
 from eventvec.models.learned import LEARNED
 from eventvec.options import accepts
 from eventvec.predicting.grids import predictions
 from eventvec.predicting.rows_to_predict import PredictionSources, identifying, rows_to_predict
-from eventvec.schema import Categorical, Numeric
 from eventvec.sequences import Array
 from eventvec.tables.frames import with_key
 from eventvec.tables.other_data import check_data
@@ -187,25 +186,6 @@ def predicted(
     return keyed_table(model, rows, None, columns), rows
 
 
-def predicted_columns(class_names: Sequence[str], values: Array) -> dict[str, pa.Array]:
-    """Return the columns of predictions: of `(n,)` numbers, or of `(n, classes)` probabilities of classes."""
-    if not class_names:
-        return {"prediction": pa.array(values)}
-    likeliest = pa.array(class_names, pa.string()).take(pa.array(values.argmax(1)))
-    columns = zip(class_names, values.T, strict=True)
-    return {"prediction": likeliest, **{f"p_{name}": pa.array(column) for name, column in columns}}
-
-
-def prefixed(
-    label: str, predicted: Mapping[str, pa.Array], several: bool, taken: Mapping[str, Any]
-) -> dict[str, pa.Array]:
-    """Return columns with the name of their label before them, if the model predicts several."""
-    named = {f"{label}_{name}" if several else name: column for name, column in predicted.items()}
-    if twice := named.keys() & taken:
-        raise ConfigError(f"two labels have predictions of the name {min(twice)!r}; rename a label and train again")
-    return named
-
-
 def _network_columns(model: Model, data: Dataset, progress: Progress | None) -> dict[str, pa.Array]:
     """Return the columns of the labels that the trained encoder's method learned."""
     predictor = model.declared.predictor
@@ -213,29 +193,6 @@ def _network_columns(model: Model, data: Dataset, progress: Progress | None) -> 
     known = _readable(model, data)
     rows = data.sequences[known.nonzero().squeeze(1)]
     return _with_nulls(label_columns(model, encode(predictor, rows, progress=progress)), known)
-
-
-def label_columns(model: Model, outputs: Tensor) -> dict[str, pa.Array]:
-    """Return the columns of the predictions of labels, from `(n, k)` what the predictor of a method returns."""
-    several = len(model.declared.label_fields) + len(model.heads) > 1
-    columns: dict[str, pa.Array] = {}
-    for target, values in zip(model.declared.label_fields, network_values(model, outputs), strict=True):
-        columns |= prefixed(target.name, predicted_columns(class_names(target), values), several, columns)
-    return columns
-
-
-def network_values(model: Model, outputs: Tensor) -> list[Array]:
-    """Return what a network predicts of each label: `(n,)` numbers, or `(n, classes)` probabilities."""
-    targets, results = model.declared.label_fields, list[Array]()
-    for target, output in zip(targets, outputs.split([outputs_of(each) for each in targets], 1), strict=True):
-        output = output / model.info.get("temperatures", {}).get(target.name, 1.0)
-        results.append((output.squeeze(1) if isinstance(target, Numeric) else output.softmax(1)).numpy())
-    return results
-
-
-def class_names(target: Categorical | Numeric) -> list[str]:
-    """Return the classes of a label; none for a number."""
-    return list(target.values) if isinstance(target, Categorical) else []
 
 
 def _predict_at(

@@ -28,8 +28,8 @@ from eventvec.serving.pushes import Events, Late, Push, Pushed, PushReader, Read
 from eventvec.serving.serve_options import Durability
 from eventvec.tables import keys
 from eventvec.tables.times import instant
-from eventvec.updating.answers import Answer, Answers
 from eventvec.updating.batches import advance, applied_before, enter, read_held, time_type
+from eventvec.updating.entity_answers import Answer, Answers
 from eventvec.updating.entity_state import States
 from eventvec.updating.late_events import plan
 from eventvec.updating.store_file import explaining, opened

@@ -33,8 +33,8 @@ from eventvec.tables.embeddings import row_columns
 from eventvec.tables.outputs import MARK
 from eventvec.tables.read_options import TableFormat
 from eventvec.tables.sources import Tabular, events_table, open_source
-from eventvec.updating.answers import Answer, Answers, read_answers
 from eventvec.updating.batch_identity import batch_identity
+from eventvec.updating.entity_answers import Answer, Answers, read_answers
 from eventvec.updating.entity_state import CHUNK, Held, States
 from eventvec.updating.late_events import Plan, histories_of, plan, refusal
 from eventvec.updating.store import RESTORE, ROWS, Batch, Entities, Facts, Store

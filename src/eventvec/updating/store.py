@@ -3,7 +3,7 @@
 A batch is one transaction: all of it is in the file, or nothing. Of an entity, the store holds the running states and
 the latest events, which are replaced as events come. Answers are only added: an entity points to its newest, and a
 batch names the range of its answers, so they can be returned again. What the bytes of states and events mean is in
-`entity_state`, and those of answers in `answers`; the file is opened in `store_file`.
+`entity_state`, and those of answers in `entity_answers`; the file is opened in `store_file`.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from eventvec.sequences import Array
 from eventvec.tables.embeddings import row_columns
 from eventvec.tables.outputs import MARK
 from eventvec.tables.times import Instant, instant
-from eventvec.updating.answers import Answers
 from eventvec.updating.batches import parts_of, read_held, time_type
+from eventvec.updating.entity_answers import Answers
 from eventvec.updating.entity_state import States
 from eventvec.updating.store_file import opened
 

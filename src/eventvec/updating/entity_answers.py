@@ -14,7 +14,7 @@ from eventvec.dataset import Dataset
 from eventvec.methods.supervised import Predictor
 from eventvec.models import Model
 from eventvec.models.head import predictions_of
-from eventvec.predicting.prediction import class_names, network_values, predicted_columns, prefixed
+from eventvec.models.label_columns import class_names, network_values, predicted_columns, prefixed
 from eventvec.sequences import Array, Sequences
 from eventvec.updating.entity_state import each_row
 from eventvec.updating.store import Store
