@@ -266,6 +266,8 @@ class Length(NamedTuple):
 
     def after(self, moments: Array, zone: str | None) -> Array:
         """Return the moments that are this length of time later, on the calendar and the clocks of a zone."""
+        if not self.months and _is_utc(zone):
+            return moments + (self.days * DAY + self.rest)
         if self.months or self.days:
             moments = in_utc(local_times(moments, zone).dt.offset_by(f"{self.months}mo{self.days}d"), zone)
         return moments + self.rest
@@ -360,7 +362,7 @@ def finest_unit(units: Sequence[TimeUnit | None]) -> TimeUnit | None:
 
 def beginnings(unit: TimeUnit, moments: Array, zone: str | None) -> Array:
     """Return the moments, in microseconds since 1970 (UTC), at which the units that hold some moments begin."""
-    if zone is None and unit in LENGTHS:
+    if _is_utc(zone) and unit in LENGTHS:
         return np.asarray(moments - moments % LENGTHS[unit])
     clocks = local_times(moments, zone)
     begin = clocks.dt.truncate(UNITS[unit][0])
@@ -375,10 +377,15 @@ def next_beginning(unit: TimeUnit, moment: int, zone: str | None) -> int:
     return int(in_utc(after, zone)[0])
 
 
+def _is_utc(zone: str | None) -> bool:
+    """Return whether clocks are never set in a zone, because it is UTC."""
+    return zone in (None, "UTC")
+
+
 def local_times(moments: Array, zone: str | None) -> pl.Series:
     """Return moments, in microseconds since 1970 (UTC), as the clocks of a zone show them."""
     utc = pl.Series(moments).cast(pl.Datetime("us"))
-    if zone is None:
+    if zone is None or _is_utc(zone):
         return utc
     utc = utc.dt.replace_time_zone("UTC")
     return utc.dt.convert_time_zone(zone).dt.replace_time_zone(None)
@@ -389,7 +396,7 @@ def in_utc(times: pl.Series, zone: str | None) -> Array:
 
     Of two such moments it is the first; a time that the clocks skip counts as if they had not been changed yet.
     """
-    if zone is None:
+    if zone is None or _is_utc(zone):
         return times.cast(pl.Int64).to_numpy()
     before = times - timedelta(days=1)
     offset = local_times(before.cast(pl.Int64).to_numpy(), zone) - before
