@@ -272,7 +272,7 @@ class StateSession:
                 moments = np.full(len(names), moment, time_type(schema))
                 held = self._states.at(held, facts, moments)
             with self._exact():
-                return self._answers.of(self._states.rows(held, moments), names, moments, self._reader)
+                return self._answers.of(self._states.rows(held, moments), names, moments, self._reader)[0]
 
     @property
     def positions(self) -> dict[str, str]:

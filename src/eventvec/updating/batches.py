@@ -269,10 +269,11 @@ def advance(
         x = planned.x if whole else planned.x[rows]
         held = states.advance(x, read_held(store, old, states), now.last_time)
         now = now._replace(kept=held.events.lengths.numpy(), waiting=held.waiting.numpy())
-        answer = answers.of(states.rows(held, now.known), names[rows], now.known, store)
+        answer, features = answers.of(states.rows(held, now.known), names[rows], now.known, store)
         begin = np.where(old.events > 0, old.events // CHUNK * CHUNK, 0)
         chunks = states.chunks(held, now.events, begin)
-        written = Entities(names[rows], now, states.written(held), chunks, answers.written(answer))
+        of_states = list(zip(states.written(held), states.values(features), strict=True))
+        written = Entities(names[rows], now, of_states, chunks, answers.written(answer))
         store.add(first + rows.start, old, written, CHUNK)
         given.append(answer)
     return given[0]._replace(

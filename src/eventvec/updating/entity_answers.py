@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from eventvec.blocks.rows import Features
 from eventvec.dataset import Dataset
 from eventvec.methods.supervised import Predictor
 from eventvec.models import Model
@@ -69,8 +70,10 @@ class Answers:
         self.width = sum(max(len(names), 1) for names in self.labels.values())
         self.outputs = json.dumps({"model": model.id, "dim": self.dim, "labels": self.labels})
 
-    def of(self, x: Sequences, names: Sequence[str], moments: Array, store: Store) -> Answer:
-        """Return the answers about entities.
+    def of(
+        self, x: Sequences, names: Sequence[str], moments: Array, store: Store
+    ) -> tuple[Answer, dict[str, Features]]:
+        """Return the answers about entities, and the features of the model's blocks that were read.
 
         Args:
             x: What blocks read of their events, see `States.rows`.
@@ -93,7 +96,7 @@ class Answers:
                 read = rows.data.sequences.to(device)
                 outputs = self._network.of_vectors(torch.from_numpy(learned).to(device), read).float().cpu()
             values = [*(each.reshape(n, -1) for each in network_values(model, outputs)), *values]
-        return Answer(vectors, np.concatenate([*values, np.empty((n, 0))], 1), self.labels, model.id)
+        return Answer(vectors, np.concatenate([*values, np.empty((n, 0))], 1), self.labels, model.id), features
 
     def written(self, answer: Answer) -> list[bytes]:
         """Return the bytes of answers."""
