@@ -15,7 +15,7 @@ from eventvec.embedding import encode, read_states
 from eventvec.models import Model
 from eventvec.models.learned import LEARNED, Learned
 from eventvec.sequences import Sequences
-from eventvec.updating.entity_state import CHUNK, States
+from eventvec.updating.entity_state import CHUNK, Held, States
 from eventvec.views.cuts import latest
 
 ALL = ("last", "mean", "max")
