@@ -28,11 +28,13 @@ from eventvec.errors import ConfigError, DataError
 from eventvec.models import Model
 from eventvec.models.learned import Network
 from eventvec.schema import KNOWN, Categorical, Text
-from eventvec.sequences import Array, Sequences, Values, join
+from eventvec.sequences import Array, Sequences, Values, join, stack
 from eventvec.tables import times
 from eventvec.tables.cutoffs import ends
 from eventvec.updating.store import Facts
 
+FEW = 1024
+"""The number of events that running states read twice, rather than twice as often."""
 CHUNK = 64
 """The number of events that are stored together."""
 
@@ -46,12 +48,14 @@ class Held(NamedTuple):
         waiting: `(n,)` how many of these, the last ones, the running states have not read.
         values: `(n, v)` float32, the features of blocks that follow from the latest events alone, side by side; None if
             they have to be computed.
+        now: `(n, k)` float32, the running states after all events; None if they have to be computed.
     """
 
     running: Tensor
     events: Sequences
     waiting: Tensor
     values: Tensor | None = None
+    now: Tensor | None = None
 
 
 class _Continued(nn.Module):
@@ -126,9 +130,13 @@ class States:
         both = _joined(held.events, x)
         rows, begin = torch.arange(len(both)), both.lengths - x.lengths - held.waiting
         waiting = self._unsettled(both, begin, last_time) if self.waits else torch.zeros_like(begin)
-        running = self._continued(both.slice(rows, begin, both.lengths - begin - waiting), held.running)
+        settled, new = (both.slice(rows, begin, both.lengths - begin - size) for size in (waiting, 0))
+        if bool(waiting.any()) and new.total <= FEW:  # what is computed for few events takes as long as for one
+            running, now = self._continued(stack(settled, new), held.running.repeat(2, 1)).chunk(2)
+        else:
+            running, now = self._continued(settled, held.running), None
         kept = both.lengths.clamp(max=self.depth + waiting)
-        return Held(running, both.slice(rows, both.lengths - kept, kept), waiting)
+        return Held(running, both.slice(rows, both.lengths - kept, kept), waiting, now=now)
 
     def _unsettled(self, x: Sequences, begin: Tensor, last_time: Array) -> Tensor:
         """Return `(n,)` how many of the last events of rows, from a place on, a prediction may be made without.
@@ -176,8 +184,8 @@ class States:
             held: What is stored.
             moments: `(n,)` the moments of prediction.
         """
-        running, x = held.running, held.events
-        if self.running and bool(held.waiting.any()):
+        running, x = held.running if held.now is None else held.now, held.events
+        if self.running and held.now is None and bool(held.waiting.any()):
             waiting = x.slice(torch.arange(len(x)), x.lengths - held.waiting, held.waiting)
             running = self._continued(waiting, running)
         parts = running.split(self._sizes, 1) if self.running else ()
