@@ -1,8 +1,8 @@
 """State stores of models that predict: bytes per entity, and the prediction of all entities from the store alone.
 
 Three tables of events: the flights inside the package, the payments of the bank notebook, and the stays of
-physionet2012 (`EVENTVEC_DATA`), each with a model of hand-crafted features, codes and convolutions; and the flights with
-a GRU of 256. `night` predicts 100,000 entities: the aircraft of the flights, each under many names.
+physionet2012 (`EVENTVEC_DATA`), each with a model of hand-crafted features, codes and convolutions; and the flights
+with a GRU of 256. `night` predicts 100,000 entities: the aircraft of the flights, each under many names.
 """
 
 from __future__ import annotations
