@@ -93,7 +93,7 @@ def application(session: StateSession, options: ServeOptions, token: str | None 
 
     @app.post("/events", response_model=PushedAnswer, responses=described(400, 401, 408, 413, 415, 422, 429, 503))
     async def events(body: EventsBody) -> Any:
-        """Apply events, and return the vectors of their entities; the states are in the store then."""
+        """Apply events, and return the vectors and predictions of their entities; all is in the store then."""
         began = time.perf_counter()
         notes = unread_notes(body.events, read)
         result = batches.submit(Push(body.events, body.batch_id, body.position, body.late))

@@ -57,7 +57,7 @@ def open_state(
         read_only: Whether the session only reads. One session at a time may write a store, and many may read it.
 
     Raises:
-        ConfigError: If an option is out of range, or the model reads more than events.
+        ConfigError: If an option is out of range.
         CheckpointError: If the store is of another model, damaged, or open for writing in another session.
 
     Example:
@@ -238,7 +238,7 @@ class StateSession:
                 events before it are read. By default, all events are read, and the moment is the last one's time.
 
         Raises:
-            ConfigError: If the model predicts no label, or reads more than events.
+            ConfigError: If the model predicts no label.
             DataError: If the entity has an event after the cutoff, or the store lacks it and there is no cutoff.
         """
         return self.predictions([key], cutoff)[0]
