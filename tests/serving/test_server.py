@@ -343,6 +343,8 @@ def test_the_command_serves_predictions_until_sigterm(tmp_path: Path) -> None:
         events = fits.table(entities=5)
         httpx.post(f"{address}/events", json={"events": events.to_dicts()}, timeout=60).raise_for_status()
         answer = httpx.post(f"{address}/predict", json={"keys": [3, "1"]}, timeout=60).json()
+        unread = httpx.post(f"{address}/predict", json={"keys": [3], "cutoff": "tomorrow"}, timeout=60)
+        assert (unread.status_code, "'tomorrow' cannot be" in unread.text) == (422, True)
         process.send_signal(signal.SIGTERM)
         rest = process.communicate()
     assert (process.returncode, *rest) == (0, "", "")
