@@ -62,6 +62,10 @@ class ConfigError(EventvecError):
     """An option, a name or a combination of them is not accepted."""
 
 
+class AbsentOutputError(ConfigError):
+    """A model predicts no label, or has no vectors."""
+
+
 class CheckpointError(EventvecError):
     """A model folder or an embeddings file is absent, damaged or from another version."""
 

@@ -20,7 +20,6 @@ import pytest
 
 import eventvec as ev
 import fits
-import make
 import updates
 from commands import invoke
 from eventvec.serving.server import serve
@@ -216,7 +215,7 @@ def test_metrics_count_routes_and_have_no_key(client: httpx.Client) -> None:
 def test_the_page_about_the_routes_names_all(client: httpx.Client) -> None:
     assert "swagger" in client.get("/docs").text
     paths = client.get("/openapi.json").json()["paths"]
-    assert set(paths) == {"/events", "/vectors/{key}", "/predict", "/health", "/metrics"}
+    assert set(paths) == {"/events", "/vectors/{key}", "/predict", "/tables", "/health", "/metrics"}
 
 
 def test_slow_clients_lose_their_connections(tmp_path: Path) -> None:
@@ -332,12 +331,6 @@ def test_sigterm_ends_the_server_after_all_that_waits_is_answered(tmp_path: Path
 
 
 def test_what_cannot_be_served_is_refused_at_the_start(tmp_path: Path, server: Server) -> None:
-    with pytest.raises(ev.ConfigError, match="SetEncoder cannot continue"):
-        serve(updates.untrained("set"), tmp_path / "state.db")
-    joined = ev.encoders.Joined({"learned": make.encoder("gru"), "convolutions": make.encoder("tcn")})
-    run = updates.with_method(updates.untrained(), updates.Method(joined))
-    with pytest.raises(ev.ConfigError, match=r"^convolutions cannot continue"):
-        serve(run, tmp_path / "state.db")
     with pytest.raises(ev.ConfigError, match=f"port {server.port} cannot be used"):
         serve(updates.untrained(), tmp_path / "state.db", port=server.port)
     assert not (tmp_path / "state.db").exists()
@@ -373,6 +366,8 @@ def test_the_command_serves_predictions_until_sigterm(tmp_path: Path) -> None:
         events = fits.table(entities=5)
         httpx.post(f"{address}/events", json={"events": events.to_dicts()}, timeout=60).raise_for_status()
         answer = httpx.post(f"{address}/predict", json={"keys": [3, "1"]}, timeout=60).json()
+        unread = httpx.post(f"{address}/predict", json={"keys": [3], "cutoff": "tomorrow"}, timeout=60)
+        assert (unread.status_code, "'tomorrow' cannot be" in unread.text) == (422, True)
         process.send_signal(signal.SIGTERM)
         rest = process.communicate()
     assert (process.returncode, *rest) == (0, "", "")

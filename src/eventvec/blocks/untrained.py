@@ -82,7 +82,7 @@ BLOCKS: dict[str, Callable[..., Any]] = {
     RESPONSES: responses,
 }
 """The functions that make the encoder of each block from a schema and sizes, in the order in which blocks stand. One
-with a method `fit` is fitted to rows. An update continues `timing`, `aggregates` and `codes` exactly."""
+with a method `fit` is fitted to rows. The state of `timing`, `aggregates` and `codes` is all that an update needs."""
 WITHIN: Mapping[str, tuple[str, ...]] = {HANDCRAFTED: (AGGREGATES, TIMING), AGGREGATES: (TIMING,)}
 """The blocks whose features another block has too."""
 

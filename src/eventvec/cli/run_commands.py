@@ -222,7 +222,7 @@ def serve(
     device: Device = "auto",
     **options: Any,
 ) -> None:
-    """Serve fresh vectors over HTTP: an event in, a vector out, from stored states. SIGTERM or Ctrl-C ends it.
+    """Serve fresh vectors and predictions over HTTP: an event in, an answer out. SIGTERM or Ctrl-C ends it.
 
     Example: `eventvec serve run --state state.db`, then `curl localhost:8000/vectors/KEY`; `/docs` has the other routes
 

@@ -172,8 +172,8 @@ def update_shards(
         device: As for `embed_shards`.
         overwrite: As for `embed_shards`.
         progress: As for `embed_shards`.
-        options: The fields of `UpdateOptions` (late, history, batch_id, recent, keep), of `EngineOptions` (engine,
-            which is local by default; shards, workers) and of `tables.read_options.TableFormat`.
+        options: The fields of `UpdateOptions` (late, history, batch_id, keep), of `EngineOptions` (engine, which is
+            local by default; shards, workers) and of `tables.read_options.TableFormat`.
 
     Raises:
         ConfigError: As for `embed_shards`, or if the states are of another model or number of shards.

@@ -5,6 +5,7 @@
     model       `Model`, and how one ends and is loaded
     learned     the block of a trained encoder with its method, and the network of one label
     head        what predicts a label from blocks
+    label_columns  the columns of predictions
     model_files the files of a model folder, read and written
     head_files  heads in a model folder
     building    the blocks of a model, whose shapes are compared with the tensors before anything is allocated

@@ -45,9 +45,8 @@ def features(
     `metadata["notes"]` are sentences about what was counted or left out.
 
     Relations: The model that is written to `save` has the vocabularies, the names and what was fitted to the rows, so
-    later tables have the same columns; `Model.embed`, `embed_shards` and `update` make tables by it. Blocks that
-    `update` continues exactly are `aggregates`, `timing` and `codes`. Of any other model, these are the features that
-    its heads read, and the numbers of its vectors.
+    later tables have the same columns; `Model.embed`, `embed_shards` and `update` make tables by it. Of any other
+    model, these are the features that its heads read, and the numbers of its vectors.
 
     Args:
         events: The events, as `read` takes them, or a data set that was read.

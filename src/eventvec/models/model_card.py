@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from eventvec.answers import Answer
     from eventvec.dataset import Dataset
 
-RECURRENT = ("gru", "lstm")
-"""The encoders that continue exactly from stored states."""
 Source: TypeAlias = "Answer | Mapping[str, Any] | str | os.PathLike[str]"
 """An evaluation, or a file with the JSON that `eventvec evaluate --json` printed."""
 LEAST = 0.0005
@@ -288,8 +286,6 @@ def _limits(
     if info["labels"]:
         learned = ", ".join(map(code, info["labels"]))
         yield f"The encoder learned from {learned}; scores on these labels count only for entities that were held out."
-    if config and config["encoder"]["name"] not in RECURRENT:
-        yield "The embedding cannot be continued exactly from a stored state; `eventvec update` reads recent events."
     yield "What the model reveals about protected attributes was not audited here; see the end of this card."
 
 
@@ -303,7 +299,7 @@ def _usage(config: Mapping[str, Mapping[str, Any]], info: Mapping[str, Any]) -> 
     lines += ["```", "", "```bash"]
     lines += ["eventvec embed MODEL events.parquet -o embeddings.parquet"] if embeds else []
     lines += ["eventvec predict MODEL events.parquet -o predictions.parquet"] if predicts else []
-    if config and config["encoder"]["name"] in RECURRENT and not info.get("inputs"):
+    if embeds or predicts:
         lines.append("eventvec update MODEL today.parquet --state state.db -o fresh.parquet")
     return "\n".join([*lines, "```"])
 

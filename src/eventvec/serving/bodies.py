@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
 
@@ -58,7 +58,7 @@ class TablesBody(BaseModel):
     labels: list[dict[str, Any]] | None = Field(
         None, min_length=1, max_length=MOST, description="An object for each label that became known, with its time."
     )
-    features: dict[str, list[dict[str, Any]]] | None = Field(
+    features: dict[str, Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST)]] | None = Field(
         None, description="By the name of each table, an object for each entity with its key and further features."
     )
     batch_id: str | None = Field(None, min_length=1, description="The name of these rows.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
-from eventvec.errors import CheckpointError, ConfigError, EventvecError, UnknownEntityError, need
+from eventvec.errors import AbsentOutputError, CheckpointError, EventvecError, UnknownEntityError, need
 from eventvec.models import versions
 from eventvec.serving.bodies import (
     EnteredAnswer,
@@ -89,11 +89,11 @@ def application(session: StateSession, options: ServeOptions, token: str | None 
 
     @app.exception_handler(EventvecError)
     async def refuse(request: Any, error: EventvecError) -> Any:
-        return refusal(error, request.url.path).response
+        return refusal(error).response
 
     @app.post("/events", response_model=PushedAnswer, responses=described(400, 401, 408, 413, 415, 422, 429, 503))
     async def events(body: EventsBody) -> Any:
-        """Apply events, and return the vectors of their entities; the states are in the store then."""
+        """Apply events, and return the vectors and predictions of their entities; all is in the store then."""
         began = time.perf_counter()
         notes = unread_notes(body.events, read)
         result = batches.submit(Push(body.events, body.batch_id, body.position, body.late))
@@ -141,15 +141,14 @@ def application(session: StateSession, options: ServeOptions, token: str | None 
     return app
 
 
-def refusal(error: EventvecError, path: str) -> Refused:
+def refusal(error: EventvecError) -> Refused:
     """Return the answer to a request that had an error."""
     if isinstance(error, CheckpointError):
         log.error("the store cannot be used: %s", error)
         return Refused(503, "the store cannot be used; the log of the server says why", **AGAIN)
     if isinstance(error, UnknownEntityError):
         return Refused(404, str(error))
-    predicts_none = isinstance(error, ConfigError) and path != "/events" and path != "/tables"
-    return Refused(501 if predicts_none else 422, str(error))
+    return Refused(501 if isinstance(error, AbsentOutputError) else 422, str(error))
 
 
 async def within(result: asyncio.Future[Result], seconds: float) -> Pushed:

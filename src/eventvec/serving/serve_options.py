@@ -1,4 +1,4 @@
-"""The options of a server of fresh vectors."""
+"""The options of a server of fresh vectors and predictions."""
 
 from __future__ import annotations
 

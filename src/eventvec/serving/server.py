@@ -1,4 +1,4 @@
-"""`serve`: fresh vectors over HTTP, until the process is told to end."""
+"""`serve`: fresh vectors and predictions over HTTP, until the process is told to end."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eventvec.encoders.interface import capabilities
-from eventvec.encoders.joined import Joined
-from eventvec.errors import ConfigError, listed, need, reason
+from eventvec.errors import ConfigError, need, reason
 from eventvec.models import Model
 from eventvec.options import accepts, gather
 from eventvec.serving.limits import log, place_of, read_token
@@ -40,14 +38,13 @@ def serve(
     The main thread must call this, because signals reach only that one.
 
     Args:
-        model: The finished run.
+        model: The model.
         state: Its store, which is created if it is missing.
         ready: A function that is called with the address as soon as requests are accepted.
         options: Those of `ServeOptions`.
 
     Raises:
-        ConfigError: If an option is out of range, the host needs a token, the port is taken, or the encoder or a part
-            beside it cannot continue exactly from a stored state.
+        ConfigError: If an option is out of range, the host needs a token, or the port is taken.
         CheckpointError: If the store is of another model, damaged, or open in another server.
 
     Example:
@@ -61,7 +58,6 @@ def serve(
         need(module, "serve")
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    check_continues(model)
     heads, keep, durability = SlowHeads(chosen.seconds), chosen.keep, chosen.durability
     with listening(chosen) as listener, open_state(model, state, keep=keep, durability=durability) as session:
         settings = uvicorn.Config(
@@ -73,17 +69,6 @@ def serve(
             host, port = listener.getsockname()[:2]
             ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
             server.run(sockets=[listener])
-
-
-def check_continues(model: Model) -> None:
-    """Refuse a model of which the encoder or a part beside it cannot continue from a stored state, and name these."""
-    encoder = model.encoder
-    parts = encoder.encoders.items() if isinstance(encoder, Joined) else [(type(encoder).__name__, encoder)]
-    if ending := [name for name, part in parts if not capabilities(part).continues]:
-        raise ConfigError(
-            f"{listed(ending)} cannot continue exactly from a stored state; serve a model of gru or lstm, whose parts "
-            "are among aggregates, timing and codes"
-        )
 
 
 def connections(waiting: int) -> int:

@@ -17,7 +17,14 @@ import numpy as np
 import pyarrow as pa
 
 from eventvec.dataset import Dataset
-from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError, UnknownEntityError
+from eventvec.errors import (
+    AbsentOutputError,
+    CheckpointError,
+    ConfigError,
+    DataError,
+    EventvecError,
+    UnknownEntityError,
+)
 from eventvec.files import locked_by, path_only
 from eventvec.models import Model, check_model
 from eventvec.options import at_least, one_of
@@ -57,7 +64,7 @@ def open_state(
         read_only: Whether the session only reads. One session at a time may write a store, and many may read it.
 
     Raises:
-        ConfigError: If an option is out of range, or the model reads more than events.
+        ConfigError: If an option is out of range.
         CheckpointError: If the store is of another model, damaged, or open for writing in another session.
 
     Example:
@@ -226,7 +233,7 @@ class StateSession:
             DataError: If the store does not have one of the entities.
         """
         if not self._answers.dim:
-            raise ConfigError(f"the model {self.model.id} has no vectors; it predicts: session.predict(key)")
+            raise AbsentOutputError(f"the model {self.model.id} has no vectors; it predicts: session.predict(key)")
         return self._answer(entities).vectors
 
     def predict(self, key: str | int, cutoff: Any = None) -> dict[str, Any]:
@@ -238,7 +245,7 @@ class StateSession:
                 events before it are read. By default, all events are read, and the moment is the last one's time.
 
         Raises:
-            ConfigError: If the model predicts no label, or reads more than events.
+            ConfigError: If the model predicts no label.
             DataError: If the entity has an event after the cutoff, or the store lacks it and there is no cutoff.
         """
         return self.predictions([key], cutoff)[0]
@@ -246,7 +253,7 @@ class StateSession:
     def predictions(self, entities: Sequence[str | int], cutoff: Any = None) -> list[dict[str, Any]]:
         """Return what `predict` returns, for each of several entities at one time."""
         if not self._answers.labels:
-            raise ConfigError(
+            raise AbsentOutputError(
                 f"the model {self.model.id} predicts no label from events alone; train a head: ev.fit with labels= "
                 "(eventvec fit --labels)"
             )

@@ -62,9 +62,9 @@ class FitOptions:
             Aggregates are hand-crafted features of all columns, or their principal components if there are more than
             256. Codes are components of how often codes, pairs of codes and codes with numbers occur, see
             `encoders.Codes`. Convolutions are components of how the latest 256 events respond to random kernels, see
-            `encoders.Convolutions`; with them, `update` needs `recent`. Means, scales and components are computed
-            after the training from all entities with events that are not held out, those that the method cannot use
-            included, and do not count as time of the training. Training further leaves them out.
+            `encoders.Convolutions`. Means, scales and components are computed after the training from all entities with
+            events that are not held out, those that the method cannot use included, and do not count as time of the
+            training. Training further leaves them out.
         components: The number of principal components of `aggregates`, if there are more than 256 of them.
         checkpoint_every: The number of steps between two checkpoints of a model folder.
 

@@ -112,7 +112,7 @@ def update(
             `tables.read_options.TableFormat` (time_format, order, ties, explode, key_as, decimal).
 
     Raises:
-        ConfigError: If options contradict one another, or the model reads more than events.
+        ConfigError: If options contradict one another, or the model does not read a table that is given.
         DataError: If the events cannot be used, are late, or have the name of another batch.
         CheckpointError: If the store is of another model, of a newer format, or damaged.
 
