@@ -194,6 +194,22 @@ def test_a_batch_given_again_returns_its_predictions_also_after_a_later_push_and
     assert first.predictions.column_names == ["card", "at", "prediction", "p_false", "p_true"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_push_has_the_moments_and_the_model_of_its_answers(tmp_path: Path, kind: str) -> None:
+    run, events = model(kind), table(kind, seed=9)
+    with ev.open_state(run, tmp_path / "state") as session:
+        pushed = session.push(run.read(events))
+    last = dict(events.group_by("card").agg(pl.col("posted" if kind == "known" else "at").max()).iter_rows())
+    assert pushed.times == [last[int(key)] for key in pushed.keys]
+    assert pushed.model == run.id
+    assert pushed.rows[3][:4] == (pushed.keys[3], run.id, pushed.times[3], pushed.predictions[3])
+    with ev.open_state(replace(run, info={**run.info, "id": "other"}), tmp_path / "state") as session:
+        again = session.push(run.read(events))
+    assert not again.applied
+    assert (again.keys, again.times, again.model) == (pushed.keys, pushed.times, run.id)
+    assert again.predictions == pushed.predictions
+
+
 def test_late_events_are_dropped_or_recomputed_in_states_and_latest_events_alike(tmp_path: Path) -> None:
     run, events = model("timestamp"), table("timestamp", seed=6)
     early, late = events[200:], events[:20]

@@ -347,6 +347,19 @@ def _part(facts: Facts, rows: slice) -> Facts:
 
 def applied_before(model: Model, store: Store, batch: Batch, data: Dataset, identity: str) -> Updated:
     """Return the rows of a batch that was applied before; the store stays as it is."""
+    data, answer, events, moments, notes = answers_before(store, batch, data, identity)
+    return Updated(*_given(model, data, batch, answer, events, moments), data, False, batch.new, batch.late, notes)
+
+
+def answers_before(
+    store: Store, batch: Batch, data: Dataset, identity: str
+) -> tuple[Dataset, Answer, Array, Array, tuple[str, ...]]:
+    """Return what a batch that was applied before was answered.
+
+    Returns:
+        The entities that were not deleted since, the answers about them, their numbers of events, the moments of
+        prediction and notes.
+    """
     if batch.fingerprint != identity:
         raise DataError(
             f"a batch of this id was applied at {batch.applied} UTC with other events; give these another batch_id"
@@ -370,8 +383,7 @@ def applied_before(model: Model, store: Store, batch: Batch, data: Dataset, iden
         store.check_forgotten((np.setdiff1d(np.arange(batch.rows), rows) + batch.first).tolist())
         notes.append(f"{batch.rows - len(rows):,} of its {batch.rows:,} entities were deleted since (forget)")
         data = data[rows]
-    given = _given(model, data, batch, answer, np.concatenate(events), np.concatenate(last_time))
-    return Updated(*given, data, False, batch.new, batch.late, (*data.notes, *notes))
+    return data, answer, np.concatenate(events), np.concatenate(last_time), (*data.notes, *notes)
 
 
 def _read_answers(store: Store, batch: Batch, answers: list[bytes]) -> Answer:

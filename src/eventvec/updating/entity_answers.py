@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +49,11 @@ class Answer(NamedTuple):
             columns |= prefixed(label, predicted_columns(names, values), len(self.labels) > 1, columns)
             at += max(len(names), 1)
         return columns
+
+    @property
+    def predictions(self) -> list[dict[str, Any]]:
+        """The columns of `ev.predict` of each entity; empty dictionaries if the model predicts no label."""
+        return pa.table(self.columns).to_pylist() if self.labels else [{} for _ in self.values]
 
 
 class Answers:
