@@ -216,7 +216,7 @@ def test_metrics_count_routes_and_have_no_key(client: httpx.Client) -> None:
 def test_the_page_about_the_routes_names_all(client: httpx.Client) -> None:
     assert "swagger" in client.get("/docs").text
     paths = client.get("/openapi.json").json()["paths"]
-    assert set(paths) == {"/events", "/vectors/{key}", "/predict", "/health", "/metrics"}
+    assert set(paths) == {"/events", "/vectors/{key}", "/predict", "/tables", "/health", "/metrics"}
 
 
 def test_slow_clients_lose_their_connections(tmp_path: Path) -> None:
