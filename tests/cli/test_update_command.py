@@ -27,7 +27,43 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for seed, (name, encoder) in enumerate((("run", "gru"), ("other", "gru"), ("set", "set"))):
         result = invoke(*fit, "--encoder", encoder, "--seed", seed, "--set", "encoder.dim=8", "--out", path / name)
         assert result.exit_code == 0, result.output
+    big = events.group_by("id", maintain_order=True).agg(big=pl.col("amount").sum() > 0)
+    big.write_parquet(path / "labels.parquet")
+    labels = ("--labels", path / "labels.parquet", "--label", "big", "--no-label-time")
+    result = invoke(*fit[:-2], *labels, "--out", path / "predictor")
+    assert result.exit_code == 0, result.output
     return path
+
+
+def test_predictions_of_touched_entities_and_of_all(folder: Path, tmp_path: Path) -> None:
+    model, state = folder / "predictor", tmp_path / "state"
+    for name in ("first", "second"):
+        line = ("update", model, folder / f"{name}.parquet", "--state", state, "-o", tmp_path / f"{name}.parquet")
+        result = invoke(*line, "--json")
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.stdout)["labels"] == ["big"]
+    touched = pl.read_parquet(tmp_path / "second.parquet")
+    assert touched.columns == ["id", "at", "prediction", "p_false", "p_true"]
+    assert len(touched) == pl.read_parquet(folder / "second.parquet")["id"].n_unique()
+    until = ("--until", "2100-01-01")
+    result = invoke("predict", model, "--state", state, *until, "-o", tmp_path / "all.parquet", "--json")
+    assert json.loads(result.stdout)["entities"] == 12
+    invoke("predict", model, folder / "events.parquet", *until, "-o", tmp_path / "whole.parquet")
+    every, whole = (pl.read_parquet(tmp_path / f"{name}.parquet") for name in ("all", "whole"))
+    both = every.join(whole, on="id")
+    assert len(both) == 12
+    np.testing.assert_allclose(both["p_true"], both["p_true_right"], atol=1e-6)
+    for arguments, message in (
+        (("update", model, folder / "second.parquet", "--state", tmp_path / "new", "-o", "duckdb:///z.db#p"), "a file"),
+        (("update", model, "--state", state, "--labels", folder / "labels.parquet"), "does not read earlier labels"),
+        (("predict", model, folder / "first.parquet", "--state", state, "-o", tmp_path / "x"), "either EVENTS, or"),
+        (("predict", model, "--state", state, "--static", folder / "labels.parquet", "-o", tmp_path / "x"), "static"),
+        (("predict", model, "--state", tmp_path / "new", "-o", tmp_path / "x.parquet"), "there is no such file"),
+    ):
+        refused = invoke(*arguments)
+        assert refused.exit_code in (1, 2), refused.output
+        assert message in " ".join(refused.output.split())
+    assert not (tmp_path / "new").exists()
 
 
 def test_the_command_of_every_night(folder: Path, tmp_path: Path) -> None:
