@@ -1,9 +1,11 @@
-"""What a service waits for: the vector of one entity, after an event or from its whole history.
+"""What a service waits for: the vector or the prediction of one entity, after an event or from its whole history.
 
-`push` begins with one event as a dictionary and ends with a vector whose state is on the disk. The loop is what one
-writes by hand for one model: look up the state, step, write the state and the event's name, commit. `history` begins
-with the events of one entity as dictionaries; its baseline is a pandas frame of them, aggregated by hand. `http` sends
-events to `eventvec serve` on this machine, one after the other and on many connections, beside a session.
+`push` begins with one event as a dictionary and ends with a vector, or with the prediction of the README's model (trees
+and linear models on hand-crafted features, codes and convolutions), with all that is stored on the disk. The loop is
+what one writes by hand for one model: look up the state, step, write the state and the event's name, commit. `parts`
+tells where the time of a push with a prediction goes. `history` begins with the events of one entity as dictionaries;
+its baseline is a pandas frame of them, aggregated by hand. `http` sends events to `eventvec serve` on this machine, one
+after the other and on many connections, beside a session.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +33,17 @@ import torch
 
 import eventvec as ev
 from benchmarks.measure import Row, alternate, options, ratio, show
+from eventvec.models.head import Head
 from eventvec.serving.pushes import Push
 from eventvec.serving.session import StateSession
+from eventvec.updating import batches
+from eventvec.updating.entity_state import States
+from eventvec.updating.store import Store
 
 CODES = ("carrier", "origin", "dest", "hour", "weekday", "cancelled")
 NUMBERS = ("dep_delay", "arr_delay", "distance", "air_time")
 BATCH = "without waiting for the disk"
+PREDICTION = "prediction of the README's model"
 LOOPS = ("loop by hand", f"loop by hand, {BATCH}")
 MICRO_BATCH = 100
 """The number of single events that a busy service applies at once."""
@@ -87,6 +94,15 @@ def trained(data: ev.Dataset, dim: int, **options: Any) -> ev.Model:
     )
 
 
+def predicting() -> ev.Model:
+    """Return the model of the README: whether an aircraft of one airline does not fly for two weeks."""
+    flights = ev.datasets.flights_frames()[0].filter(pl.col("carrier") == "DL")
+    data = ev.read(flights, key="tailnum", time="time")
+    labels = pl.DataFrame(ev.future_labels(data, every="1mo", horizon="14d", name="idle"))
+    past = labels.filter(pl.col("time") < pl.col("time").max())
+    return ev.EventClassifier(key="tailnum", time="time").fit(flights, past, "idle").model_
+
+
 def measured(functions: dict[str, Callable[[dict[str, Any]], object]], events: list[dict[str, Any]]) -> list[Row]:
     """Return the milliseconds of each function, which take each event in turn, and the ratio to the loop's."""
     seconds: dict[str, list[float]] = {name: [] for name in functions}
@@ -117,6 +133,7 @@ def pushes(small: bool) -> list[Row]:
         loops = [Loop(folder / f"{mode}.db", frame, dim, mode) for mode in ("FULL", "NORMAL")]
         some = data[: 20 if small else 400]
         runs = {"GRU": trained(some, dim, beside=[]), "GRU and the default parts": trained(some, dim)}
+        runs[PREDICTION] = predicting()
         sessions: dict[str, StateSession] = {}
         for name, run in runs.items():
             sessions[f"push, {name}"] = ev.open_state(run, folder / f"{name}.db")
@@ -131,7 +148,7 @@ def pushes(small: bool) -> list[Row]:
         functions["update"] = lambda event: ev.update(runs["GRU"], [event], folder / "update.db")
         measured(functions, events[: count // 4])
         table = measured(functions, events[count // 4 :])
-        for name in ("push, GRU", "push, GRU and the default parts"):
+        for name in ("push, GRU", "push, GRU and the default parts", f"push, {PREDICTION}"):
             start, n = time.perf_counter(), 0
             for place in range(0, len(warm), MICRO_BATCH):
                 n += len(sessions[name].push_many([Push(event) for event in warm[place : place + MICRO_BATCH]]))
@@ -145,6 +162,60 @@ def pushes(small: bool) -> list[Row]:
     finally:
         shutil.rmtree(folder)
     return table
+
+
+def blocks_of(model: ev.Model) -> list[Any]:
+    """Return the blocks that the heads of a model read."""
+    return [head.blocks.get(name, model.blocks.get(name)) for head in model.heads.values() for name in head.used]
+
+
+@contextmanager
+def timing(spent: dict[str, float], owner: Any, method: str, what: str | None) -> Iterator[None]:
+    """Add the seconds of a function or method to those of what it does, by default of the block that it is of."""
+    function = getattr(owner, method)
+
+    def timed(*arguments: Any) -> Any:
+        start = time.perf_counter()
+        result = function(*arguments)
+        name = what or f"features: {getattr(arguments[0], 'kind', type(arguments[0]).__name__)}"
+        spent[name] = spent.get(name, 0.0) + time.perf_counter() - start
+        return result
+
+    setattr(owner, method, timed)
+    try:
+        yield
+    finally:
+        setattr(owner, method, function)
+
+
+def parts(small: bool) -> list[Row]:
+    """Return the milliseconds of each part of a push with a prediction, and the share of all."""
+    frame = ev.datasets.flights_frames()[0].sort("time").filter(pl.col("carrier") == "DL")
+    known, count = (500, 20) if small else (15_000, 400)
+    rows, model = frame.head(known + count).to_dicts(), predicting()
+    spent: dict[str, float] = {}
+    folder = Path(tempfile.mkdtemp(dir=".", prefix=".one-entity-"))
+    try:
+        with ev.open_state(model, folder / "state.db") as session, ExitStack() as patches:
+            session.push(rows[:known])
+            for owner, method, what in (
+                (type(session._pushes), "read", "reading the event"), (batches, "read_held", "reading the store"),
+                (States, "_continued", "running states"), (Head, "predict", "trees and linear models"),
+                (Store, "add", "writing the store"),
+                *((kind, "features", None) for kind in {type(block) for block in blocks_of(model)}),
+            ):  # fmt: skip
+                patches.enter_context(timing(spent, owner, method, what))
+            start = time.perf_counter()
+            for event in rows[known:]:
+                session.push(event)
+            total = time.perf_counter() - start
+    finally:
+        shutil.rmtree(folder)
+    spent["all else, with the commit"] = total - sum(spent.values())
+    return [
+        {"what": what, "ms": 1e3 * seconds / count, "share": seconds / total}
+        for what, seconds in sorted(spent.items(), key=lambda item: -item[1])
+    ]
 
 
 def entity(events: pl.DataFrame, longest: int) -> list[dict[str, Any]]:
@@ -253,10 +324,10 @@ def requests(small: bool) -> list[Row]:
 def main() -> None:
     """Run the benchmark."""
     parser = options(__doc__, "one_entity")
-    parser.add_argument("what", nargs="?", choices=["push", "history", "http"], default="push")
+    parser.add_argument("what", nargs="?", choices=["push", "parts", "history", "http"], default="push")
     parsed = parser.parse_args()
     torch.set_num_threads(1)
-    rows = {"push": pushes, "history": histories, "http": requests}[parsed.what](parsed.small)
+    rows = {"push": pushes, "parts": parts, "history": histories, "http": requests}[parsed.what](parsed.small)
     show(f"one_entity {parsed.what}", rows, {"small": parsed.small, "threads": 1}, parsed.json)
 
 

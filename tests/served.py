@@ -12,6 +12,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import eventvec as ev
 import processes
 import updates
 from eventvec.serving.server import serve
@@ -29,22 +30,23 @@ class Server(NamedTuple):
     log: Path
 
 
-def _serve(state: str, log: str, address: str, options: dict[str, Any]) -> None:
-    """Serve an untrained run; this is what a process does."""
+def _serve(state: str, log: str, address: str, model: str | None, options: dict[str, Any]) -> None:
+    """Serve a model from its folder, or an untrained one; this is what a process does."""
     os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
 
     def ready(place: str) -> None:
         Path(address).with_suffix(".draft").write_text(place)
         Path(address).with_suffix(".draft").rename(address)
 
-    serve(updates.untrained(), state, ready=ready, **options)
+    serve(ev.load(model) if model else updates.untrained(), state, ready=ready, **options)
 
 
-def start(state: Path, **options: Any) -> Server:
-    """Return a server of an untrained run, once it accepts requests."""
+def start(state: Path, model: Path | None = None, **options: Any) -> Server:
+    """Return a server of a model in a folder, or of an untrained one, once it accepts requests."""
     log, address = state.with_suffix(".log"), state.with_suffix(".address")
     address.unlink(missing_ok=True)
-    process = processes.start(_serve, str(state), str(log), str(address), {"port": 0, **options})
+    folder = None if model is None else str(model)
+    process = processes.start(_serve, str(state), str(log), str(address), folder, {"port": 0, **options})
     while not address.exists():
         process.join(0.01)
         assert process.exitcode is None, log.read_text()

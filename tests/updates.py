@@ -34,6 +34,14 @@ def untrained(name: str = "gru", layers: int = 1, schema: Schema | None = None, 
     )
 
 
+def predicting(folder: Path) -> ev.Model:
+    """Return a model of labels, after it was written to a folder."""
+    events = table(n=80, events=900)
+    big = events.group_by("id", maintain_order=True).agg(big=pl.col("amount").sum() > 0)
+    data = ev.read(events, schema=make.schema())
+    return ev.fit(data, labels=big, label="big", label_time="none", out=folder)
+
+
 def with_method(run: ev.Model, method: Any, **changes: Any) -> ev.Model:
     """Return a model with another method."""
     return replace(run, blocks={**run.blocks, LEARNED: Learned(method)}, **changes)

@@ -88,7 +88,9 @@ def test_networks_are_computed_apart_from_other_blocks(monkeypatch: pytest.Monke
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        features = features_of({"other": Seen(slow, "other", {}, ()), "network": Network(slow, "network", {}, ())}, Rows(data))
+        features = features_of(
+            {"other": Seen(slow, "other", {}, ()), "network": Network(slow, "network", {}, ())}, Rows(data)
+        )
     finally:
         torch.set_num_threads(threads)
     assert list(features) == ["other", "network"]

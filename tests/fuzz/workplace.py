@@ -41,16 +41,21 @@ def events(seed: int = 0, kind: str = "timestamp", text_keys: bool = True) -> pl
 
 @cache
 def run(kind: str = "timestamp", seed: int = 0, encoder: str = "gru") -> ev.Model:
-    """Return a tiny trained run with a folder, for times of a kind; `coles` is this method with its default parts."""
+    """Return a tiny trained run with a folder, for times of a kind.
+
+    `coles` is this method with its default parts, and `labels` predicts a label from blocks without training.
+    """
     data = ev.read(events(seed, kind), key="id", time="t")
+    folder = Path(tempfile.mkdtemp(dir=made_once("fuzz-runs-"))) / "run"
+    if encoder == "labels":
+        table = pl.DataFrame({"id": data.keys.to_pylist(), "odd": [place % 2 == 1 for place in range(len(data))]})
+        return ev.fit(data, labels=table, label="odd", label_time="none", out=folder)
     if encoder == "coles":
         tables: dict[str, Any] = {"method": {"name": "coles"}, "encoder": ENCODER}
     else:
         options = {"name": encoder, **ENCODER, **({"heads": 2} if encoder == "set" else {})}
         tables = {"method": {"name": "ocp"}, "encoder": options}
-    return ev.fit(
-        data, method=tables, epochs=1, seed=seed, out=Path(tempfile.mkdtemp(dir=made_once("fuzz-runs-"))) / "run"
-    )
+    return ev.fit(data, method=tables, epochs=1, seed=seed, out=folder)
 
 
 @cache

@@ -283,6 +283,29 @@ def test_nothing_is_lost_and_nothing_twice_if_the_server_is_killed_under_load(
         np.testing.assert_allclose(session.vectors(sorted(counts)), embedded(events), atol=1e-5)
 
 
+@pytest.mark.slow
+def test_predictions_are_those_of_whole_histories_after_a_kill_under_load(tmp_path: Path) -> None:
+    """2,000 requests on 200 connections, of a model of labels."""
+    model, state, port = updates.predicting(tmp_path / "model"), tmp_path / "state.db", free_port()
+    servers = [start(state, tmp_path / "model", port=port)]
+
+    def kill() -> None:
+        servers[0].process.kill()
+        servers[0].process.join()
+        servers.append(start(state, tmp_path / "model", port=port))
+
+    answers = asyncio.run(send_all(port, 200, 10, 700, kill))
+    servers[1].process.terminate()
+    servers[1].process.join()
+    assert (servers[1].process.exitcode, len(answers)) == (0, 2000)
+    events = pl.DataFrame([event(f"k{number}", place, number) for number in range(200) for place in range(10)])
+    until = "2024-01-02"
+    stored = pl.DataFrame(ev.predict(model, state=state, until=until))
+    both = stored.join(pl.DataFrame(ev.predict(model, events, until=until)), on="id")
+    assert len(both) == 200
+    np.testing.assert_allclose(both["p_true"], both["p_true_right"], atol=1e-6)
+
+
 def test_sigterm_ends_the_server_after_all_that_waits_is_answered(tmp_path: Path) -> None:
     state = tmp_path / "state.db"
     server = start(state)

@@ -41,17 +41,14 @@ def halves(x: Sequences) -> tuple[Sequences, Sequences]:
     return x.slice(rows, torch.zeros_like(middle), middle), x.slice(rows, middle, x.lengths - middle)
 
 
+def read(states: States, content: list[bytes], known: np.ndarray, zeros: np.ndarray) -> Held:
+    """Return what is read from running states alone."""
+    return states.read([(state, b"") for state in content], known, zeros, zeros, [])
+
+
 def last_time(x: Sequences) -> np.ndarray:
     ends = (x.starts + x.lengths - 1).clamp(min=0)
     return np.where(x.lengths > 0, x.columns["time"][ends], 0)  # type: ignore[index]
-
-
-def stored(states: States, held: Held, events: np.ndarray, before: np.ndarray) -> Held:
-    """Return what is read again after it was written; of the events before a place, nothing is written."""
-    chunks = list(states.chunks(held, events, before))
-    known = np.ones(len(events), bool)
-    kept, waiting = held.events.lengths.numpy(), held.waiting.numpy()
-    return states.read(states.written(held), known, kept, waiting, [(row, chunk) for row, _, chunk in chunks])
 
 
 @pytest.mark.parametrize(
@@ -71,7 +68,9 @@ def test_rows_with_a_stored_state_continue_and_others_begin_anew(
     content = states.written(begun)
     assert {len(state) for state in content} == {4 * numbers}
     zeros = np.zeros(5, np.int64)
-    held = states.advance(second, states.read(content, known, zeros, zeros, []), last_time(second))
+    held = states.advance(
+        second, states.read([(state, b"") for state in content], known, zeros, zeros, []), last_time(second)
+    )
     x = states.rows(held, last_time(second))
     vectors = read_states(encoder, x, x.static[STATE + LEARNED])  # type: ignore[arg-type]
     whole, alone = encode(encoder, data.sequences), encode(encoder, second)
@@ -88,7 +87,7 @@ def test_sparse_states_are_a_mask_and_the_numbers_that_are_not_0() -> None:
     assert [len(state) for state in content] == (4 * (dense != 0).sum(1) + size).tolist()
     assert np.array_equal(np.frombuffer(content[3][size:], "<f4"), dense[3][dense[3] != 0])
     zeros = np.zeros(5, np.int64)
-    assert np.array_equal(states.read(content, zeros == 0, zeros, zeros, []).running.numpy(), dense)
+    assert np.array_equal(read(states, content, zeros == 0, zeros).running.numpy(), dense)
 
 
 @pytest.mark.parametrize("batches", [1, 3, 40])
@@ -111,7 +110,7 @@ def test_the_latest_events_are_kept_bit_by_bit_however_they_came(batches: int) -
             for number in (range((end - length) // CHUNK, (end - 1) // CHUNK + 1) if length else ())
         ]
         zeros = np.zeros(len(x), np.int64)
-        held = states.read([b""] * len(x), zeros == 0, lengths, zeros, chunks)
+        held = states.read([(b"", b"")] * len(x), zeros == 0, lengths, zeros, chunks)
     expected = latest(x, 70)
     assert torch.equal(held.events.lengths, expected.lengths)
     for name in held.events.columns:

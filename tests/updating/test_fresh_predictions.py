@@ -15,6 +15,8 @@ import polars as pl
 import pytest
 
 import eventvec as ev
+import processes
+import updates
 from eventvec.embedding import with_moment
 from eventvec.models.head import predictions_of
 from eventvec.predicting.rows_to_predict import PredictionSources, rows_to_predict
@@ -192,6 +194,22 @@ def test_a_batch_given_again_returns_its_predictions_also_after_a_later_push_and
     assert first.predictions.column_names == ["card", "at", "prediction", "p_false", "p_true"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_push_has_the_moments_and_the_model_of_its_answers(tmp_path: Path, kind: str) -> None:
+    run, events = model(kind), table(kind, seed=9)
+    with ev.open_state(run, tmp_path / "state") as session:
+        pushed = session.push(run.read(events))
+    last = dict(events.group_by("card").agg(pl.col("posted" if kind == "known" else "at").max()).iter_rows())
+    assert pushed.times == [last[int(key)] for key in pushed.keys]
+    assert pushed.model == run.id
+    assert pushed.rows[3][:4] == (pushed.keys[3], run.id, pushed.times[3], pushed.predictions[3])
+    with ev.open_state(replace(run, info={**run.info, "id": "other"}), tmp_path / "state") as session:
+        again = session.push(run.read(events))
+    assert not again.applied
+    assert (again.keys, again.times, again.model) == (pushed.keys, pushed.times, run.id)
+    assert again.predictions == pushed.predictions
+
+
 def test_late_events_are_dropped_or_recomputed_in_states_and_latest_events_alike(tmp_path: Path) -> None:
     run, events = model("timestamp"), table("timestamp", seed=6)
     early, late = events[200:], events[:20]
@@ -318,3 +336,45 @@ def test_a_head_is_computed_from_the_blocks_that_it_uses_alone(tmp_path: Path) -
     (head,) = run.heads.values()
     _, features = predictions_of(run.blocks, run.heads, rows)
     assert set(features) == {name for name in head.used if name in run.blocks}
+
+
+def pushed(folder: str, state: str, rows: list[dict[str, Any]], written: str) -> None:
+    """Push events one by one, each named by its place; this is what a process does."""
+    with ev.open_state(ev.load(folder), state) as session:
+        for place, row in enumerate(rows):
+            session.push(row, batch_id=str(place))
+            if place % 5 == 0:
+                Path(written).write_text(str(place))
+
+
+def check_killed_pushes(folder: Path, kills: int) -> None:
+    """Check that pushes of a process that is killed again and again are each applied once, with right predictions."""
+    run, rng, written = updates.predicting(folder / "model"), np.random.default_rng(0), folder / "written"
+    events = updates.table(n=9, events=20 * kills, seed=3)
+    arguments = (str(folder / "model"), str(folder / "state"), events.to_dicts(), str(written))
+    for _ in range(kills):
+        written.unlink(missing_ok=True)
+        process = processes.start(pushed, *arguments)
+        while not written.exists() and process.is_alive():
+            process.join(0.005)
+        process.join(float(rng.uniform(0, 0.3)))
+        process.kill()
+        process.join()
+    assert processes.exit_code(pushed, *arguments) == 0
+    got = pl.DataFrame(ev.predict(run, state=folder / "state", until="2100-01-01"))
+    both = got.with_columns(pl.col("id").cast(pl.Int64)).join(
+        pl.DataFrame(ev.predict(run, events, until="2100-01-01")), on="id"
+    )
+    assert len(both) == events["id"].n_unique()
+    np.testing.assert_allclose(both["p_true"], both["p_true_right"], atol=1e-6)
+    with opened(folder / "state", run.states_of) as store:
+        assert store.verify() == {"entities": len(both), "answers": len(events)}
+
+
+def test_pushes_of_a_process_that_is_killed_are_applied_once(tmp_path: Path) -> None:
+    check_killed_pushes(tmp_path, kills=2)
+
+
+@pytest.mark.slow
+def test_pushes_of_a_process_that_is_killed_twenty_times_are_applied_once(tmp_path: Path) -> None:
+    check_killed_pushes(tmp_path, kills=20)

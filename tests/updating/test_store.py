@@ -33,7 +33,7 @@ NONE = facts(1, events=0)
 
 
 def written(
-    keys: list[Any], now: Facts, states: list[bytes], chunks: Sequence[tuple[int, int, bytes]] = ()
+    keys: list[Any], now: Facts, states: list[tuple[bytes, bytes]], chunks: Sequence[tuple[int, int, bytes]] = ()
 ) -> Entities:
     """Return what is written of entities, with the number of each as its answer."""
     return Entities(keys, now, states, chunks, [b"%08d" % row for row in range(len(keys))])
@@ -43,7 +43,7 @@ def filled(path: Path, n: int = 3) -> Path:
     """Return a store with a batch of n entities, each with its number as its state and its answer."""
     with opened(path, "3f2a") as store, store.writing():
         keys = [f"key {i}" for i in range(n)]
-        states = [b"%08d" % i for i in range(n)]
+        states = [(b"%08d" % i, b"values") for i in range(n)]
         chunks = [(i, 0, b"events %d" % i) for i in range(n)]
         store.add(store.next_version(), facts(n, events=0), written(keys, facts(n, kept=1), states, chunks), 64)
         store.finish([(None, "content", 0, n, n, 0)], "{}")
@@ -68,7 +68,7 @@ def test_facts_and_states_are_in_the_order_of_the_keys_and_versions(tmp_path: Pa
         assert known.version.tolist() == [*order.tolist(), -1]
         assert known.last_time.tolist() == [5] * n + [0]
         some = Facts(*(values[:-1] for values in known))
-        assert store.states(some) == [b"%08d" % i for i in order]
+        assert store.states(some) == [(b"%08d" % i, b"values") for i in order]
         assert store.chunks(some, 64) == [(row, b"events %d" % i) for row, i in enumerate(order)]
         batch = store.batch(None, "content")
         assert batch is not None
@@ -82,7 +82,7 @@ def test_times_are_stored_to_the_last_bit(tmp_path: Path, time: float) -> None:
     kind = np.dtype(type(time))
     with opened(tmp_path / "state", "3f2a") as store, store.writing():
         at = np.array([time], kind)
-        store.add(0, NONE, written(["a"], facts(1)._replace(last_time=at, known=at), [b""]), 64)
+        store.add(0, NONE, written(["a"], facts(1)._replace(last_time=at, known=at), [(b"", b"")]), 64)
         stored = store.facts(["a"], kind)
         assert [stored.last_time.tolist(), stored.known.tolist()] == [[time], [time]]
 
@@ -95,7 +95,9 @@ def test_a_batch_that_fails_halfway_leaves_nothing(tmp_path: Path) -> None:
         pytest.raises(sqlite3.IntegrityError),
         store.writing(),
     ):
-        store.add(3, facts(2, version=0), written(["key 0", None], facts(2, events=2), [b"changed", b""]), 64)
+        store.add(
+            3, facts(2, version=0), written(["key 0", None], facts(2, events=2), [(b"changed", b""), (b"", b"")]), 64
+        )
     with opened(path, "3f2a") as store:
         assert store.facts(["key 0"], INTEGER).events.tolist() == [1]
     assert path.read_bytes() == before
@@ -113,7 +115,7 @@ def test_everything_of_a_deleted_entity_is_deleted(tmp_path: Path) -> None:
     with opened(path, "3f2a") as store, store.writing():
         for version in (3, 4):
             before, now = store.facts(["key 1"], INTEGER), facts(1, events=version, kept=1)
-            store.add(version, before, written(["key 1"], now, [b"newer"], [(0, 0, b"secret events")]), 64)
+            store.add(version, before, written(["key 1"], now, [(b"newer", b"")], [(0, 0, b"secret events")]), 64)
             store.finish([(None, f"batch {version}", version, 1, 0, 0)], "{}")
     forget(path, "key 1", "3f2a")
     with sqlite3.connect(path) as db:
@@ -135,7 +137,7 @@ def test_events_are_appended_and_the_oldest_chunks_are_deleted(tmp_path: Path) -
                 (0, place, b"%d to %d" % (place * 4, events)) for place in range(first // 4, (events - 1) // 4 + 1)
             ]
             now = facts(1, events=events, kept=kept)
-            store.add(version, before, written(["a"], now, [b""], chunks), 4)
+            store.add(version, before, written(["a"], now, [(b"", b"")], chunks), 4)
             before = store.facts(["a"], INTEGER)
             assert before.number.tolist() == [0]
             places = store.db.execute("SELECT place FROM chunks ORDER BY place").fetchall()
@@ -199,7 +201,7 @@ def test_a_damaged_store_is_refused(tmp_path: Path, how: str, message: str) -> N
 @pytest.mark.parametrize("time", [1e300, 1.5])
 def test_a_time_that_is_no_whole_number_is_refused_where_times_are(tmp_path: Path, time: float) -> None:
     with opened(tmp_path / "state", "3f2a") as store, store.writing():
-        store.add(0, NONE, written(["a"], facts(1), [b"bytes"]), 64)
+        store.add(0, NONE, written(["a"], facts(1), [(b"bytes", b"")]), 64)
         store.db.execute("UPDATE entities SET last_time = ?", (time,))
     with (
         opened(tmp_path / "state", "3f2a") as store,
@@ -286,7 +288,7 @@ def test_a_folder_is_no_store(tmp_path: Path) -> None:
 def shard_store(path: Path, shard: Shard) -> Path:
     create_store(path, {"run": "3f2a", **shard._asdict()})
     with opened(path, "3f2a", shard=shard) as store, store.writing():
-        store.add(0, NONE, written(["a"], facts(1), [b""]), 64)
+        store.add(0, NONE, written(["a"], facts(1), [(b"", b"")]), 64)
     return path
 
 

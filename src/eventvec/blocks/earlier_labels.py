@@ -94,8 +94,8 @@ def earlier_labels(
     rows = pl.DataFrame(
         {"entity": entities.astype(np.int64), "moment": moments, "end": next_times(moments) if inclusive else moments}
     ).with_row_index("row")
-    labels = labels.filter(~missing_values(labels["value"])).unique()
-    labels = labels.filter(~labels.select("entity", "time").is_duplicated())
+    there = labels.lazy().filter(~missing_values(labels["value"])).unique()
+    labels = there.filter(~pl.struct("entity", "time").is_duplicated()).collect()
     time = labels["time"].to_numpy()
     known = np.maximum(labels["known"].to_numpy(), next_times(time) if inclusive else time)
     values = plain_values(labels["value"])
@@ -122,11 +122,19 @@ def _as_of(rows: pl.DataFrame, labels: pl.DataFrame, unit: int) -> Array:
     `labels` has the entity, its time, the time when it became known, and `v` columns of values.
     """
     count, values = pl.int_range(1, pl.len() + 1), pl.exclude("entity", "time", "known")
-    labels = labels.sort("known", "time").with_columns(
-        count.over("entity").alias("count"), (values.cum_sum() / count).over("entity").name.suffix(": mean")
+    counted = (
+        labels.lazy()
+        .sort("known", "time")
+        .with_columns(
+            count.over("entity").alias("count"), (values.cum_sum() / count).over("entity").name.suffix(": mean")
+        )
     )
-    joined = rows.sort("end").join_asof(
-        labels, left_on="end", right_on="known", by="entity", allow_exact_matches=False, check_sortedness=False
+    joined = (
+        rows.lazy()
+        .sort("end")
+        .join_asof(
+            counted, left_on="end", right_on="known", by="entity", allow_exact_matches=False, check_sortedness=False
+        )
     )
     age = (pl.col("moment") - pl.col("time")) / unit
     features = joined.sort("row").select(
@@ -135,7 +143,7 @@ def _as_of(rows: pl.DataFrame, labels: pl.DataFrame, unit: int) -> Array:
         age.alias("age"),
         pl.exclude("row", "entity", "moment", "end", "time", "known", "count"),
     )
-    return features.cast(pl.Float64).fill_null(0).to_numpy()
+    return features.cast(pl.Float64).fill_null(0).collect().to_numpy()
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,9 +18,9 @@ from eventvec.sequences import Array, Sequences
 from eventvec.tables.label_times import TimedLabels
 from eventvec.tables.sources import Tabular
 
-STATE = "state of "
+STATE, VALUES = "state of ", "values of "
 """What stands before the name of a block in the static value with its running states, where rows have the latest events
-alone."""
+alone; and in that with its features, where these are known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,9 @@ class Block(Protocol):
 
 def vectors_of(encoder: Encoder, x: Sequences, block: str) -> Array:
     """Return `(n, dim)` float32 the vectors of rows by a block's encoder, from histories or from states and events."""
-    state = x.static.get(STATE + block)
+    state, values = x.static.get(STATE + block), x.static.get(VALUES + block)
+    if isinstance(values, Tensor):
+        return values.numpy()
     vectors: Array = (read_states(encoder, x, state) if isinstance(state, Tensor) else encode(encoder, x)).numpy()
     return vectors
 

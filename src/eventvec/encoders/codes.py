@@ -27,6 +27,8 @@ SAMPLE = 2**20
 """The largest number of events from which the edges of bins are computed."""
 RAREST = 3
 """The least number of rows that have a kept term."""
+TOGETHER = 2**20
+"""The number of keys that are looked up at once, or those of one kind."""
 BLOCK = 4096
 """The number of states that are read at once."""
 NO_TERM = 2**62
@@ -146,7 +148,7 @@ class Codes(nn.Module):
             before = torch.zeros(len(x), self.stored_dim, device=x.device)
         counts, last = before[:, : self.terms].clone(), before[:, self.terms :]
         known = self.keys.to(x.device)
-        for rows, keys in self._keys(x, last):
+        for rows, keys in _together(self._keys(x, last)):
             place = torch.searchsorted(known, keys).clamp(max=self.terms - 1)
             kept = known[place] == keys
             cells = rows[kept] * self.terms + place[kept]
@@ -250,6 +252,20 @@ class Codes(nn.Module):
             signs = directions.gather(0, directions.abs().argmax(0, keepdim=True)).sign()
             result[:kept, : directions.shape[1]] = directions * signs * variance.rsqrt()
         return result
+
+
+def _together(parts: Iterator[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the rows and keys of consecutive kinds together, as many as fit into memory."""
+    rows, keys, count = list[Tensor](), list[Tensor](), 0
+    for each_rows, each_keys in parts:
+        if rows and count + len(each_keys) > TOGETHER:
+            yield torch.cat(rows), torch.cat(keys)
+            rows, keys, count = [], [], 0
+        rows.append(each_rows)
+        keys.append(each_keys)
+        count += len(each_keys)
+    if rows:
+        yield torch.cat(rows), torch.cat(keys)
 
 
 def _sizes(schema: Schema) -> Iterator[int]:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from eventvec.encoders.aggregates import by_blocks, finite
 from eventvec.encoders.interface import LATEST
-from eventvec.encoders.running import RunningHandcrafted, at, deviation, joined, signed_log, statistics, tally
+from eventvec.encoders.running import (
+    RunningHandcrafted,
+    at,
+    deviation,
+    joined,
+    signed_log,
+    statistics_of_columns,
+    tally,
+)
 from eventvec.encoders.running_places import COUNT, HIGH, LOW, MEAN
 from eventvec.errors import DataError
 from eventvec.options import at_least
-from eventvec.schema import FIRST, MISSING, Schema
+from eventvec.schema import FIRST, MISSING, Numeric, Schema
 from eventvec.sequences import Sequences
 from eventvec.views.cuts import latest
 
@@ -103,7 +111,7 @@ class Handcrafted(nn.Module):
         def features(rows: Sequences, block: slice) -> Tensor:
             return self._features(self.running.unstored(rows), rows, moment[block].to(rows.device))
 
-        return by_blocks(x, self._width, self.dim, features)
+        return by_blocks(x, self._width, self.dim, features, 1 + len(self.numeric))
 
     @property
     def stored_dim(self) -> int:
@@ -121,7 +129,7 @@ class Handcrafted(nn.Module):
         def features(rows: Sequences, block: slice) -> Tensor:
             return self._features(joined(state[block].to(rows.device)), rows, moment[block].to(rows.device))
 
-        return by_blocks(x, self._width, self.dim, features)
+        return by_blocks(x, self._width, self.dim, features, 1 + len(self.numeric))
 
     def _moments(self, x: Sequences) -> Tensor:
         moment = x.static.get(MOMENT)
@@ -145,34 +153,46 @@ class Handcrafted(nn.Module):
         late = (last[rows] - time).double() * 2 <= span[rows]
         parts = self._timing(x, moment, first, last, begun)
         place = (time - first[rows]).double() / span[rows].clamp(min=torch.finfo(torch.float64).tiny)
-        for column in self.numeric:
-            change = torch.stack(_changes(x.values(column.name).double(), late, place, rows, n), 1)
-            parts.append(signed_log(change) if column.log else change)
+        numbers = _side_by_side(x, self.numeric)
+        if self.numeric:
+            parts += [self._scaled(torch.stack(_changes(numbers, late, place, rows, n), 2)), self._of_last(x)]
         n_late = tally(late, rows, n).clamp(min=1).unsqueeze(1)
-        from_end = x.lengths[rows] - 1 - x.steps()
-        recent = [from_end < count for count in RECENT]
-        n_recent = [x.lengths.clamp(1, count).unsqueeze(1) for count in RECENT]
-        for column in self.numeric:
-            values = x.values(column.name).double()
-            for are_recent in recent:
-                of_last = statistics(values.masked_fill(~are_recent, torch.nan), rows, n)
-                levels = torch.cat([of_last[:, [MEAN]], deviation(of_last).unsqueeze(1), of_last[:, [LOW, HIGH]]], 1)
-                parts.append(signed_log(levels) if column.log else levels)
+        y = latest(x, RECENT[-1])
+        recent, y_rows = _recent(y), y.rows()
+        n_recent = x.lengths.clamp(min=1).unsqueeze(1).clamp(max=torch.tensor(RECENT, device=x.device))
+        late_rows, late_numbers = rows[late], numbers[late]
         for field, sizes in zip(self.categorical, self.running.places.columns, strict=True):
             code = x.values(field.name).long()
             parts.append(_mixture(code, rows, n, field.size))
             slots = FIRST + sizes.frequent + 1
-            group = rows * slots + code.clamp(max=slots - 1)
-            for mask, count in zip((late, *recent), (n_late, *n_recent), strict=True):
-                parts.append(tally(mask, group, n * slots).view(n, slots)[:, FIRST:-1] / count)
-            slots = FIRST + sizes.within + 1
-            group = rows * slots + code.clamp(max=slots - 1)
-            for column in self.numeric:
-                values = x.values(column.name).double().masked_fill(~late, torch.nan)
-                means = statistics(values, group, n * slots).view(n, slots, 6)[:, FIRST:-1, MEAN]
-                parts.append(signed_log(means) if column.log else means)
+            group = late_rows * slots + code[late].clamp(max=slots - 1)
+            shares = torch.bincount(group, minlength=n * slots).view(n, slots)[:, FIRST:-1].double() / n_late
+            group = y_rows * slots + y.values(field.name).long().clamp(max=slots - 1)
+            counts = recent.new_zeros(n * slots, len(RECENT)).index_add(0, group, recent)
+            counts = counts.view(n, slots, len(RECENT))[:, FIRST:-1] / n_recent.unsqueeze(1)
+            parts += [shares, counts.transpose(1, 2).flatten(1)]
+            if self.numeric and sizes.within:
+                slots = FIRST + sizes.within + 1
+                group = late_rows * slots + code[late].clamp(max=slots - 1)
+                of_values = statistics_of_columns(late_numbers, group, n * slots)[..., MEAN]
+                means = of_values.view(n, slots, -1)[:, FIRST:-1].transpose(1, 2)
+                parts.append(self._scaled(means))
         extra = torch.cat(parts, 1).masked_fill((x.lengths == 0).unsqueeze(1), 0)
         return torch.cat([self.running.of_states(state), finite(extra)], 1)
+
+    def _scaled(self, values: Tensor) -> Tensor:
+        """Return `(n, m * k)` what is of each numeric column, `(n, m, k)`, as signed logs where the schema says so."""
+        logs = torch.tensor([column.log for column in self.numeric], device=values.device).unsqueeze(1)
+        return torch.where(logs, signed_log(values), values).flatten(1)
+
+    def _of_last(self, x: Sequences) -> Tensor:
+        """Return `(n, m * 12)` the levels of each numeric column over the last events, for each number of these."""
+        y, n, m = latest(x, RECENT[-1]), len(x), len(self.numeric)
+        values = _side_by_side(y, self.numeric).unsqueeze(2)
+        values = torch.where(_recent(y).bool().unsqueeze(1), values, torch.nan).flatten(1)
+        levels = statistics_of_columns(values, y.rows(), n)
+        levels = torch.stack([levels[..., MEAN], deviation(levels), levels[..., LOW], levels[..., HIGH]], 2)
+        return self._scaled(levels.view(n, m, -1))
 
     def _timing(self, x: Sequences, moment: Tensor, first: Tensor, last: Tensor, begun: Tensor) -> list[Tensor]:
         """Return recency, tenure, median gap, shares and rates of late events, and the times since the last events."""
@@ -218,14 +238,27 @@ def _medians(values: Tensor, rows: Tensor, lengths: Tensor) -> Tensor:
     return torch.where(lengths > 1, (middle[0] + middle[1]) / 2, 0)
 
 
+def _side_by_side(x: Sequences, columns: Sequence[Numeric]) -> Tensor:
+    """Return `(total, m)` float64 the numbers of some columns."""
+    values = [x.values(column.name).double() for column in columns]
+    return torch.stack(values, 1) if values else torch.zeros(x.total, 0, dtype=torch.float64, device=x.device)
+
+
+def _recent(x: Sequences) -> Tensor:
+    """Return `(total, 3)` float64, 1 for the last events of rows, for each number of these in `RECENT`."""
+    from_end = x.lengths[x.rows()] - 1 - x.steps()
+    return (from_end.unsqueeze(1) < torch.tensor(RECENT, device=x.device)).double()
+
+
 def _changes(values: Tensor, late: Tensor, place: Tensor, rows: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """Return `(n,)` the late mean minus the early mean, and `(n,)` the slope over the place in the span."""
-    halves = statistics(values, rows * 2 + late, 2 * n).view(n, 2, 6)
-    change = torch.where((halves[..., COUNT] > 0).all(1), halves[:, 1, MEAN] - halves[:, 0, MEAN], 0)
-    place = place.masked_fill(values.isnan(), torch.nan)
-    mean_value, mean_place = (statistics(column, rows, n)[:, MEAN] for column in (values, place))
+    """Return `(n, m)` the late mean minus the early mean, and `(n, m)` the slope over the place in the span."""
+    halves = statistics_of_columns(values, rows * 2 + late, 2 * n).unflatten(0, (n, 2))
+    change = torch.where((halves[..., COUNT] > 0).all(1), halves[:, 1, :, MEAN] - halves[:, 0, :, MEAN], 0)
+    place = place.unsqueeze(1).masked_fill(values.isnan(), torch.nan)
+    mean_value, mean_place = (statistics_of_columns(column, rows, n)[..., MEAN] for column in (values, place))
     values, place = (values - mean_value[rows]).nan_to_num(), (place - mean_place[rows]).nan_to_num()
-    covariance, variance = (values.new_zeros(n).index_add(0, rows, place * other) for other in (values, place))
+    zeros = values.new_zeros(n, values.shape[1])
+    covariance, variance = (zeros.index_add(0, rows, place * other) for other in (values, place))
     return change, torch.where(variance > 1e-24, covariance / variance.clamp(min=1e-24), 0)
 
 

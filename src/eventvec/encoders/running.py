@@ -174,8 +174,8 @@ class RunningHandcrafted(nn.Module):
         if not self.places.within:
             return [], []
         n, times, sums = len(old_times), list[Tensor](), list[Tensor]()
-        inside = [column.within for column in self.places.columns]
-        of_columns = old_sums.split([within * numbers.shape[1] for within in inside], 1)
+        inside, m = [column.within for column in self.places.columns], numbers.shape[1]
+        of_columns, number = old_sums.split([within * m for within in inside], 1), torch.arange(m, device=rows.device)
         for within, code, old, before in zip(
             inside, codes.unbind(1), old_times.split(inside, 1), of_columns, strict=True
         ):
@@ -185,8 +185,10 @@ class RunningHandcrafted(nn.Module):
             place = place.scatter_reduce(0, group, torch.arange(len(group), device=rows.device), "amax")
             place = place[:-1].view(n, within)
             times.append(torch.where(place < 0, old, at(time, place).double()))
-            for number, sums_before in zip(numbers.unbind(1), before.split(within, 1) if within else (), strict=False):
-                sums.append(summed(sums_before.reshape(-1, SUMS), number, group).view(n, -1))
+            if within and m:
+                cell = (rows * m).unsqueeze(1) + number
+                cell = torch.where(counted.unsqueeze(1), cell * within + (code - FIRST).unsqueeze(1), n * m * within)
+                sums.append(summed(before.reshape(-1, SUMS), numbers.flatten(), cell.flatten()).view(n, -1))
         return times, sums
 
     def of_states(self, state: Tensor) -> Tensor:
@@ -255,8 +257,12 @@ def _with_one(before: Tensor, values: Tensor) -> Tensor:
 def _by_column(before: Tensor, values: Tensor, rows: Tensor) -> Tensor:
     """Return `(n, m, 7)` the sums of columns after the values `(total, m)` of each row."""
     m = values.shape[1]
-    group = (rows * m).unsqueeze(1) + torch.arange(m, device=rows.device)
-    return summed(before.reshape(-1, SUMS), values.flatten(), group.flatten()).view(-1, m, SUMS)
+    return summed(before.reshape(-1, SUMS), values.flatten(), _cells(rows, m)).view(-1, m, SUMS)
+
+
+def _cells(group: Tensor, m: int) -> Tensor:
+    """Return `(total * m,)` the place of each number of `(total, m)` in a table of groups and columns."""
+    return ((group * m).unsqueeze(1) + torch.arange(m, device=group.device)).flatten()
 
 
 def signed_log(values: Tensor) -> Tensor:
@@ -313,6 +319,12 @@ def of_sums(sums: Tensor) -> Tensor:
 def statistics(values: Tensor, group: Tensor, groups: int) -> Tensor:
     """Return `(groups, 6)` float64 count, mean, norm, minimum, maximum and last of the values that are not NaN."""
     return of_sums(summed(torch.zeros(groups, SUMS, dtype=torch.float64, device=values.device), values, group))
+
+
+def statistics_of_columns(values: Tensor, group: Tensor, groups: int) -> Tensor:
+    """Return `(groups, m, 6)` what `statistics` does of each column of values `(total, m)`."""
+    m = values.shape[1]
+    return statistics(values.flatten(), _cells(group, m), groups * m).view(groups, m, 6)
 
 
 def deviation(statistics: Tensor) -> Tensor:

@@ -78,7 +78,8 @@ class PushedAnswer(BaseModel):
     keys: list[str]
     vectors: list[list[float]] = Field(description="Empty lists if the model has no vectors.")
     predictions: list[dict[str, Any]] = Field(
-        description="The columns of `eventvec predict` for each key after its last event; empty if there are none."
+        description="The columns of `eventvec predict` for each key after its last event; empty objects if the model "
+        "predicts no label."
     )
     applied: bool = Field(description="Whether it was applied now; false if it was applied before.")
     new: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import numpy as np
@@ -79,8 +79,11 @@ class Pushed(NamedTuple):
     Args:
         keys: Their keys as text, in order.
         vectors: `(n, dim)` float32, their embeddings; 0 columns if the model has no vectors.
-        predictions: What the model predicts for each after its last event, by the columns of `ev.predict`; empty if it
-            predicts no label.
+        predictions: What the model predicts for each after its last event, by the columns of `ev.predict`; empty
+            dictionaries if it predicts no label.
+        times: The moments of prediction: the time of the last event of each, or with `known_at` the one at which the
+            last of its events became known.
+        model: The id of the model that gave these answers; of a push that is given again, the one of then.
         applied: Whether the push was applied now; if not, it was applied before, and the results are those of then.
         new: The number of entities that were new to the store.
         late: The number of events that were left out because they were late.
@@ -97,10 +100,17 @@ class Pushed(NamedTuple):
     keys: list[str]
     vectors: Array
     predictions: list[dict[str, Any]]
+    times: list[Any]
+    model: str
     applied: bool
     new: int
     late: int
     notes: tuple[str, ...]
+
+    @property
+    def rows(self) -> list[tuple[str, str, Any, dict[str, Any], Array]]:
+        """Of each entity the key, the model, the moment, the prediction and the vector, as rows of a table."""
+        return list(zip(self.keys, repeat(self.model), self.times, self.predictions, self.vectors, strict=False))
 
 
 class ReadPush(NamedTuple):

@@ -29,13 +29,15 @@ from eventvec.files import locked_by, path_only
 from eventvec.models import Model, check_model
 from eventvec.options import at_least, one_of
 from eventvec.precision import exact_cudnn
+from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.serving.checkpoints import Checkpoints
 from eventvec.serving.pushes import Events, Late, Push, Pushed, PushReader, ReadPush, in_groups, is_unicode, rows_of
 from eventvec.serving.serve_options import Durability
 from eventvec.tables import keys
+from eventvec.tables.embeddings import row_columns
 from eventvec.tables.times import instant
-from eventvec.updating.batches import advance, applied_before, enter, read_held, time_type
+from eventvec.updating.batches import advance, answers_before, enter, read_held, time_type
 from eventvec.updating.entity_answers import Answer, Answers
 from eventvec.updating.entity_state import States
 from eventvec.updating.late_events import plan
@@ -257,8 +259,7 @@ class StateSession:
                 f"the model {self.model.id} predicts no label from events alone; train a head: ev.fit with labels= "
                 "(eventvec fit --labels)"
             )
-        rows: list[dict[str, Any]] = pa.table(self._answer(entities, cutoff).columns).to_pylist()
-        return rows
+        return self._answer(entities, cutoff).predictions
 
     def _answer(self, entities: Sequence[str | int], cutoff: Any = None) -> Answer:
         """Return the vectors and predictions of entities, as of a time or after their last events."""
@@ -279,7 +280,7 @@ class StateSession:
                 moments = np.full(len(names), moment, time_type(schema))
                 held = self._states.at(held, facts, moments)
             with self._exact():
-                return self._answers.of(self._states.rows(held, moments), names, moments, self._reader)
+                return self._answers.of(self._states.rows(held, moments), names, moments, self._reader)[0]
 
     @property
     def positions(self) -> dict[str, str]:
@@ -347,12 +348,13 @@ class StateSession:
         assert batch is not None
         data = Dataset(pa.array(read.names, pa.string()), rows_of([read]), self.model.schema, read.notes)
         try:
-            before = applied_before(self.model, self._writer, batch, data, read.identity)
+            data, answer, _, moments, notes = answers_before(self._writer, batch, data, read.identity)
         except DataError as error:
             return error
-        names, z, predicted = keys.texts(before.data.keys).to_list(), before.embeddings, before.predictions
-        vectors = np.empty((len(names), 0), np.float32) if z is None else z.values
-        return Pushed(names, vectors, _predictions(predicted), False, before.new, before.late, before.notes)
+        names, times = keys.texts(data.keys).to_list(), _times(data.schema, moments)
+        return Pushed(
+            names, answer.vectors, answer.predictions, times, answer.model, False, batch.new, batch.late, notes
+        )
 
     def _advance(self, reads: list[ReadPush]) -> list[Pushed | EventvecError]:
         """Write the next state of each entity, and return the results; those of late events are errors."""
@@ -368,22 +370,25 @@ class StateSession:
             return [_late(n) if is_refused else next(others) for n, is_refused in zip(late, refused, strict=True)]
         first = store.next_version()
         answer = advance(store, first, names, before, planned, self._states, self._answers)
-        predicted = pa.table(answer.columns).to_pylist() if answer.labels else []
+        predicted, times = answer.predictions, _times(self.model.schema, planned.now.known)
         results: list[Pushed | EventvecError] = []
         rows, start = [], 0
         for each, size, n_late, new in zip(reads, sizes, late, _sums(before.version < 0, sizes), strict=True):
             rows.append((each.push.name, each.identity, first + start, size, new, n_late))
             notes = (*each.notes, f"{n_late:,} late events were left out") if n_late else each.notes
             place = slice(start, start + size)
-            results.append(Pushed(each.names, answer.vectors[place], predicted[place], True, new, n_late, notes))
+            answered = answer.vectors[place], predicted[place], times[place], answer.model
+            results.append(Pushed(each.names, *answered, True, new, n_late, notes))
             start += size
         store.finish(rows, self._answers.outputs)
         return results
 
 
-def _predictions(table: pa.Table | None) -> list[dict[str, Any]]:
-    """Return the predictions of a table without its key and time."""
-    return [] if table is None else table.select(table.column_names[2:]).to_pylist()
+def _times(schema: Schema, moments: Array) -> list[Any]:
+    """Return times as Python has them."""
+    _, column = row_columns(pa.nulls(len(moments)), schema, moments, {}).values()
+    times: list[Any] = column.to_pylist()
+    return times
 
 
 def _sums(values: Array, sizes: list[int]) -> list[int]:

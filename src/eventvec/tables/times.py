@@ -33,6 +33,8 @@ UNITS: dict[TimeUnit, tuple[str, int]] = {
 }  # fmt: skip
 """The units of times: what polars calls one, and how many distinct times have to be beginnings of it, because fewer are
 so by chance (more than once in a thousand, where times have the next finer unit)."""
+LENGTHS: dict[TimeUnit, int] = {"day": DAY, "hour": 3600 * SECOND, "minute": 60 * SECOND, "second": SECOND}
+"""The units of which all are of one length, in microseconds, where clocks are never set."""
 SAMPLE = 10_000
 """The number of times in which distinct ones are counted."""
 ZONED = ("%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M%#z")
@@ -264,6 +266,8 @@ class Length(NamedTuple):
 
     def after(self, moments: Array, zone: str | None) -> Array:
         """Return the moments that are this length of time later, on the calendar and the clocks of a zone."""
+        if not self.months and _is_utc(zone):
+            return moments + (self.days * DAY + self.rest)
         if self.months or self.days:
             moments = in_utc(local_times(moments, zone).dt.offset_by(f"{self.months}mo{self.days}d"), zone)
         return moments + self.rest
@@ -358,6 +362,8 @@ def finest_unit(units: Sequence[TimeUnit | None]) -> TimeUnit | None:
 
 def beginnings(unit: TimeUnit, moments: Array, zone: str | None) -> Array:
     """Return the moments, in microseconds since 1970 (UTC), at which the units that hold some moments begin."""
+    if _is_utc(zone) and unit in LENGTHS:
+        return np.asarray(moments - moments % LENGTHS[unit])
     clocks = local_times(moments, zone)
     begin = clocks.dt.truncate(UNITS[unit][0])
     if unit in ("hour", "minute", "second"):  # which may be shown twice, where clocks are set back
@@ -371,10 +377,18 @@ def next_beginning(unit: TimeUnit, moment: int, zone: str | None) -> int:
     return int(in_utc(after, zone)[0])
 
 
+def _is_utc(zone: str | None) -> bool:
+    """Return whether clocks are never set in a zone, because it is UTC."""
+    return zone in (None, "UTC")
+
+
 def local_times(moments: Array, zone: str | None) -> pl.Series:
     """Return moments, in microseconds since 1970 (UTC), as the clocks of a zone show them."""
-    utc = pl.Series(moments).cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
-    return utc.dt.convert_time_zone(zone or "UTC").dt.replace_time_zone(None)
+    utc = pl.Series(moments).cast(pl.Datetime("us"))
+    if zone is None or _is_utc(zone):
+        return utc
+    utc = utc.dt.replace_time_zone("UTC")
+    return utc.dt.convert_time_zone(zone).dt.replace_time_zone(None)
 
 
 def in_utc(times: pl.Series, zone: str | None) -> Array:
@@ -382,9 +396,11 @@ def in_utc(times: pl.Series, zone: str | None) -> Array:
 
     Of two such moments it is the first; a time that the clocks skip counts as if they had not been changed yet.
     """
+    if zone is None or _is_utc(zone):
+        return times.cast(pl.Int64).to_numpy()
     before = times - timedelta(days=1)
     offset = local_times(before.cast(pl.Int64).to_numpy(), zone) - before
-    shown_once = times.dt.replace_time_zone(zone or "UTC", ambiguous="earliest", non_existent="null")
+    shown_once = times.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
     moments = shown_once.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     return moments.fill_null(times - offset).cast(pl.Int64).to_numpy()
 

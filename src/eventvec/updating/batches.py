@@ -269,10 +269,11 @@ def advance(
         x = planned.x if whole else planned.x[rows]
         held = states.advance(x, read_held(store, old, states), now.last_time)
         now = now._replace(kept=held.events.lengths.numpy(), waiting=held.waiting.numpy())
-        answer = answers.of(states.rows(held, now.known), names[rows], now.known, store)
+        answer, features = answers.of(states.rows(held, now.known), names[rows], now.known, store)
         begin = np.where(old.events > 0, old.events // CHUNK * CHUNK, 0)
         chunks = states.chunks(held, now.events, begin)
-        written = Entities(names[rows], now, states.written(held), chunks, answers.written(answer))
+        of_states = list(zip(states.written(held), states.values(features), strict=True))
+        written = Entities(names[rows], now, of_states, chunks, answers.written(answer))
         store.add(first + rows.start, old, written, CHUNK)
         given.append(answer)
     return given[0]._replace(
@@ -346,6 +347,19 @@ def _part(facts: Facts, rows: slice) -> Facts:
 
 def applied_before(model: Model, store: Store, batch: Batch, data: Dataset, identity: str) -> Updated:
     """Return the rows of a batch that was applied before; the store stays as it is."""
+    data, answer, events, moments, notes = answers_before(store, batch, data, identity)
+    return Updated(*_given(model, data, batch, answer, events, moments), data, False, batch.new, batch.late, notes)
+
+
+def answers_before(
+    store: Store, batch: Batch, data: Dataset, identity: str
+) -> tuple[Dataset, Answer, Array, Array, tuple[str, ...]]:
+    """Return what a batch that was applied before was answered.
+
+    Returns:
+        The entities that were not deleted since, the answers about them, their numbers of events, the moments of
+        prediction and notes.
+    """
     if batch.fingerprint != identity:
         raise DataError(
             f"a batch of this id was applied at {batch.applied} UTC with other events; give these another batch_id"
@@ -369,8 +383,7 @@ def applied_before(model: Model, store: Store, batch: Batch, data: Dataset, iden
         store.check_forgotten((np.setdiff1d(np.arange(batch.rows), rows) + batch.first).tolist())
         notes.append(f"{batch.rows - len(rows):,} of its {batch.rows:,} entities were deleted since (forget)")
         data = data[rows]
-    given = _given(model, data, batch, answer, np.concatenate(events), np.concatenate(last_time))
-    return Updated(*given, data, False, batch.new, batch.late, (*data.notes, *notes))
+    return data, answer, np.concatenate(events), np.concatenate(last_time), (*data.notes, *notes)
 
 
 def _read_answers(store: Store, batch: Batch, answers: list[bytes]) -> Answer:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import torch
 
+from eventvec.blocks.rows import Features
 from eventvec.dataset import Dataset
 from eventvec.methods.supervised import Predictor
 from eventvec.models import Model
@@ -49,6 +50,11 @@ class Answer(NamedTuple):
             at += max(len(names), 1)
         return columns
 
+    @property
+    def predictions(self) -> list[dict[str, Any]]:
+        """The columns of `ev.predict` of each entity; empty dictionaries if the model predicts no label."""
+        return pa.table(self.columns).to_pylist() if self.labels else [{} for _ in self.values]
+
 
 class Answers:
     """What a model answers about rows, and the bytes of that.
@@ -69,8 +75,10 @@ class Answers:
         self.width = sum(max(len(names), 1) for names in self.labels.values())
         self.outputs = json.dumps({"model": model.id, "dim": self.dim, "labels": self.labels})
 
-    def of(self, x: Sequences, names: Sequence[str], moments: Array, store: Store) -> Answer:
-        """Return the answers about entities.
+    def of(
+        self, x: Sequences, names: Sequence[str], moments: Array, store: Store
+    ) -> tuple[Answer, dict[str, Features]]:
+        """Return the answers about entities, and the features of the model's blocks that were read.
 
         Args:
             x: What blocks read of their events, see `States.rows`.
@@ -93,7 +101,7 @@ class Answers:
                 read = rows.data.sequences.to(device)
                 outputs = self._network.of_vectors(torch.from_numpy(learned).to(device), read).float().cpu()
             values = [*(each.reshape(n, -1) for each in network_values(model, outputs)), *values]
-        return Answer(vectors, np.concatenate([*values, np.empty((n, 0))], 1), self.labels, model.id)
+        return Answer(vectors, np.concatenate([*values, np.empty((n, 0))], 1), self.labels, model.id), features
 
     def written(self, answer: Answer) -> list[bytes]:
         """Return the bytes of answers."""

@@ -6,6 +6,7 @@ time of the last event, or not yet known then. These wait among the latest event
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.blocks.labels_by_rule import LabelsByRule
-from eventvec.blocks.rows import STATE
+from eventvec.blocks.rows import STATE, VALUES, Features
 from eventvec.dataset import row_without_events
 from eventvec.embedding import EVENTS_PER_BATCH, check_finite, encode
 from eventvec.encoders.handcrafted import MOMENT
@@ -27,11 +28,13 @@ from eventvec.errors import ConfigError, DataError
 from eventvec.models import Model
 from eventvec.models.learned import Network
 from eventvec.schema import KNOWN, Categorical, Text
-from eventvec.sequences import Array, Sequences, Values, join
+from eventvec.sequences import Array, Sequences, Values, join, stack
 from eventvec.tables import times
 from eventvec.tables.cutoffs import ends
 from eventvec.updating.store import Facts
 
+FEW = 1024
+"""The number of events that running states read twice, rather than twice as often."""
 CHUNK = 64
 """The number of events that are stored together."""
 
@@ -43,11 +46,16 @@ class Held(NamedTuple):
         running: `(n, k)` float32, the running states, side by side.
         events: A row of the latest events of each.
         waiting: `(n,)` how many of these, the last ones, the running states have not read.
+        values: `(n, v)` float32, the features of blocks that follow from the latest events alone, side by side; None if
+            they have to be computed.
+        now: `(n, k)` float32, the running states after all events; None if they have to be computed.
     """
 
     running: Tensor
     events: Sequences
     waiting: Tensor
+    values: Tensor | None = None
+    now: Tensor | None = None
 
 
 class _Continued(nn.Module):
@@ -83,6 +91,13 @@ class States:
         own = [block for head in heads for name, block in head.blocks.items() if name in head.used]
         depths += [LATEST for block in own if isinstance(block, LabelsByRule | Network)]
         self.depth = max([*depths, int(self.waits)])
+        used = {*model.vector, *(name for head in heads for name in head.used)}
+        self.valued = {
+            name: int(encoder.dim)
+            for name, encoder in encoders.items()
+            if name in used and not has[name].has_state and not has[name].reads_moment
+        }
+        self._mark = zlib.crc32(repr([*self.valued.items()]).encode()).to_bytes(4, "little")
         self._encoders = list(encoders.values())
         modules = [encoder for encoder in encoders.values() if isinstance(encoder, nn.Module)]
         weights = (weight for module in modules for weight in module.parameters())
@@ -115,9 +130,13 @@ class States:
         both = _joined(held.events, x)
         rows, begin = torch.arange(len(both)), both.lengths - x.lengths - held.waiting
         waiting = self._unsettled(both, begin, last_time) if self.waits else torch.zeros_like(begin)
-        running = self._continued(both.slice(rows, begin, both.lengths - begin - waiting), held.running)
+        settled, new = (both.slice(rows, begin, both.lengths - begin - size) for size in (waiting, 0))
+        if bool(waiting.any()) and new.total <= FEW:  # what is computed for few events takes as long as for one
+            running, now = self._continued(stack(settled, new), held.running.repeat(2, 1)).chunk(2)
+        else:
+            running, now = self._continued(settled, held.running), None
         kept = both.lengths.clamp(max=self.depth + waiting)
-        return Held(running, both.slice(rows, both.lengths - kept, kept), waiting)
+        return Held(running, both.slice(rows, both.lengths - kept, kept), waiting, now=now)
 
     def _unsettled(self, x: Sequences, begin: Tensor, last_time: Array) -> Tensor:
         """Return `(n,)` how many of the last events of rows, from a place on, a prediction may be made without.
@@ -158,21 +177,23 @@ class States:
         gap = torch.where(settled[known], taken.values("gap"), gaps)
         return Held(held.running, replace(taken, columns={**taken.columns, "gap": gap}), waiting)
 
-    def rows(self, held: Held, moments: Array, static: Mapping[str, Values] | None = None) -> Sequences:
+    def rows(self, held: Held, moments: Array) -> Sequences:
         """Return rows that blocks read: the latest events, and the states after all events as static values.
 
         Args:
             held: What is stored.
             moments: `(n,)` the moments of prediction.
-            static: Further static values.
         """
-        running, x = held.running, held.events
-        if self.running and bool(held.waiting.any()):
+        running, x = held.running if held.now is None else held.now, held.events
+        if self.running and held.now is None and bool(held.waiting.any()):
             waiting = x.slice(torch.arange(len(x)), x.lengths - held.waiting, held.waiting)
             running = self._continued(waiting, running)
         parts = running.split(self._sizes, 1) if self.running else ()
         states = {STATE + name: part for name, part in zip(self.running, parts, strict=True)}
-        return replace(x, static={**(static or {}), MOMENT: torch.from_numpy(moments.copy()), **states})
+        if held.values is not None:
+            features = held.values.split([*self.valued.values()], 1)
+            states |= {VALUES + name: part for name, part in zip(self.valued, features, strict=True)}
+        return replace(x, static={MOMENT: torch.from_numpy(moments.copy()), **states})
 
     def check(self, facts: Facts) -> None:
         """Refuse entities of which the store has fewer latest events than the model reads."""
@@ -224,27 +245,43 @@ class States:
         return Held(self._start.expand(n, -1), Sequences(self._empty.columns, none, none), none)
 
     def read(
-        self, states: Sequence[bytes], known: Array, kept: Array, waiting: Array, chunks: Sequence[tuple[int, bytes]]
+        self,
+        states: Sequence[tuple[bytes, bytes]],
+        known: Array,
+        kept: Array,
+        waiting: Array,
+        chunks: Sequence[tuple[int, bytes]],
     ) -> Held:
         """Return what is stored of entities from its bytes.
 
         Args:
-            states: The bytes of the running states of the known ones.
+            states: The bytes of the running states and of the values of the known ones.
             known: `(n,)` bool, the entities of which something is stored.
             kept: `(n,)` the number of latest events of each.
             waiting: `(n,)` how many of these wait.
             chunks: The bytes of these events, in order, each after the row of its entity.
         """
+        values = None
         if known.all():
-            running = self._tensor(states)
+            running = self._tensor([state for state, _ in states])
+            if self.valued and all(each[:4] == self._mark for _, each in states):
+                numbers = np.frombuffer(b"".join(each[4:] for _, each in states), "<f4").astype(np.float32)
+                values = torch.from_numpy(numbers).view(len(states), -1)
         else:
             running = self._start.repeat(len(known), 1)
             if len(states):
-                running[torch.from_numpy(known)] = self._tensor(states)
-        if not chunks:
-            none = torch.zeros(len(known), dtype=torch.int64)
-            return Held(running, Sequences(self._empty.columns, none, none), torch.from_numpy(waiting.copy()))
-        return Held(running, self._events(chunks, kept), torch.from_numpy(waiting.copy()))
+                running[torch.from_numpy(known)] = self._tensor([state for state, _ in states])
+        none = torch.zeros(len(known), dtype=torch.int64)
+        events = self._events(chunks, kept) if chunks else Sequences(self._empty.columns, none, none)
+        return Held(running, events, torch.from_numpy(waiting.copy()), values)
+
+    def values(self, features: Mapping[str, Features]) -> list[bytes]:
+        """Return the bytes of the features of blocks that follow from the latest events alone."""
+        n = len(next(iter(features.values()))[0]) if features else 0
+        parts = [features[name][0] for name in self.valued]
+        if not parts:
+            return [b""] * n
+        return [self._mark + row for row in each_row(np.concatenate(parts, 1).astype("<f4"))]
 
     def written(self, held: Held) -> list[bytes]:
         """Return the bytes of running states; of sparse ones, a mask and the numbers that are not 0."""

@@ -33,7 +33,7 @@ POSITIONS = (POSITION, POSITION[:-1] + "!")
 """The first such text, and the first text after all of them."""
 
 ENTITY = "key, number, version, events, dropped, kept, waiting, last_time, known, digest"
-STATE, CHUNK = "number, version, digest, state", "place, digest, events"
+STATE, CHUNK = "number, version, digest, state, features", "place, digest, events"
 ANSWER = "version, before, events, last_time, digest, answer"
 """The columns of tables; a digest is that of the columns before it and of the bytes after it."""
 PLACES = 1 << 24
@@ -93,14 +93,14 @@ class Entities(NamedTuple):
     Args:
         keys: Their keys.
         facts: The facts about them; the store chooses `number` and `version`.
-        states: The bytes of their running states.
+        states: The bytes of their running states, and of features that do not depend on the moment.
         chunks: Of their latest events, the row, the number and the bytes of each chunk that has changed.
         answers: What is returned of each, as bytes.
     """
 
     keys: Sequence[str]
     facts: Facts
-    states: Sequence[bytes]
+    states: Sequence[tuple[bytes, bytes]]
     chunks: Iterable[tuple[int, int, bytes]]
     answers: Sequence[bytes]
 
@@ -234,13 +234,13 @@ class Store:
                     values[list(places)] = column
         return facts
 
-    def states(self, facts: Facts) -> list[bytes]:
-        """Return the bytes of the running states of entities that the store has."""
+    def states(self, facts: Facts) -> list[tuple[bytes, bytes]]:
+        """Return the bytes of the running states, and of stored features, of entities that the store has."""
         rows = self._joined(enumerate(facts.number.tolist()), "number", STATE, "states")
-        rows = self._typed(rows, int, int, int, bytes)
+        rows = self._typed(rows, int, int, int, bytes, bytes)
         self._require([[row[1] for row in rows] == facts.version.tolist()])
-        self._require(digest_of(row[:2], row[3]) == row[2] for row in rows)
-        return [row[3] for row in rows]
+        self._require(digest_of(row[:2], row[3] + row[4]) == row[2] for row in rows)
+        return [(row[3], row[4]) for row in rows]
 
     def chunks(self, facts: Facts, size: int) -> list[tuple[int, bytes]]:
         """Return the bytes of chunks of `size` events with the latest events, each after the row of its entity."""
@@ -335,8 +335,8 @@ class Store:
         )
         states = zip(zip(numbers.tolist(), versions, strict=True), written.states, strict=True)
         many(
-            f"INSERT OR REPLACE INTO states ({STATE}) VALUES (?, ?, ?, ?)",
-            ((*facts, digest_of(facts, state), state) for facts, state in states),
+            f"INSERT OR REPLACE INTO states ({STATE}) VALUES (?, ?, ?, ?, ?)",
+            ((*facts, digest_of(facts, state + values), state, values) for facts, (state, values) in states),
         )
         of_answers = zip(versions, old, events, now.known.tolist(), strict=True)
         answers = zip(of_answers, written.answers, strict=True)
@@ -415,8 +415,8 @@ class Store:
             while rows := answers.fetchmany(ROWS):
                 count += len(self._checked(rows))
             self._require(
-                digest_of((number, version), state) == digest
-                for number, version, digest, state in self.db.execute(f"SELECT {STATE} FROM states")
+                digest_of((number, version), state + values) == digest
+                for number, version, digest, state, values in self.db.execute(f"SELECT {STATE} FROM states")
             )
             self._require(
                 digest_of((place,), events) == digest

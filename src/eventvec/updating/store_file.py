@@ -35,7 +35,9 @@ TABLES = f"""
         key TEXT PRIMARY KEY, number INTEGER NOT NULL, version INTEGER NOT NULL, events INTEGER NOT NULL,
         dropped INTEGER NOT NULL, kept INTEGER NOT NULL, waiting INTEGER NOT NULL, last_time, known, digest INTEGER
     ) WITHOUT ROWID;
-    CREATE TABLE states (number INTEGER PRIMARY KEY, version INTEGER NOT NULL, digest INTEGER, state BLOB);
+    CREATE TABLE states (
+        number INTEGER PRIMARY KEY, version INTEGER NOT NULL, digest INTEGER, state BLOB, features BLOB
+    );
     CREATE TABLE chunks (place INTEGER PRIMARY KEY, digest INTEGER, events BLOB);
     CREATE TABLE answers (
         version INTEGER PRIMARY KEY, before INTEGER, events INTEGER NOT NULL, last_time, digest INTEGER, answer BLOB

@@ -57,7 +57,7 @@ def stored_predictions(
                 if moment is not None:
                     moments = np.full(len(facts.kept), moment, time_type(schema))
                     held = states.at(held, facts, moments)
-                answer = answers.of(states.rows(held, moments), keys[rows], moments, store)
+                answer, _ = answers.of(states.rows(held, moments), keys[rows], moments, store)
                 columns.append(answer.columns)
                 times.append(moments)
                 names += keys[rows]
