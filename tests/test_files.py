@@ -249,7 +249,7 @@ def test_a_folder_that_was_made_for_a_lock_is_deleted_if_it_stays_empty(tmp_path
 
 def test_every_error_is_an_eventvec_error_and_in_the_tree():
     classes = {value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)}
-    assert classes == {EventvecError, DataError, ConfigError, CheckpointError, EventvecWarning}
+    assert classes > {EventvecError, DataError, ConfigError, CheckpointError, EventvecWarning}
     classes.remove(EventvecWarning)
     assert all(issubclass(error, EventvecError) for error in classes)
     assert set(re.findall(r"\w+Error\b", errors.__doc__)) == {error.__name__ for error in classes}

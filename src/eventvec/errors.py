@@ -3,9 +3,11 @@
 ::
 
     EventvecError
-    ├── DataError         a table, a column or a label cannot be used
-    ├── ConfigError       an option, a name or a combination of them is not accepted
-    └── CheckpointError   a model folder or an embeddings file cannot be used
+    ├── DataError                 a table, a column or a label cannot be used
+    │   └── UnknownEntityError    a store does not have an entity
+    ├── ConfigError               an option, a name or a combination of them is not accepted
+    │   └── AbsentOutputError     a model predicts no label, or has no vectors
+    └── CheckpointError           a model folder or an embeddings file cannot be used
 
 `EventvecWarning` is the warning about a result that is probably not what a user meant.
 

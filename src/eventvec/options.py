@@ -24,6 +24,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _type_hints: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)
 """The annotations of a class, evaluated once: that takes a third of the time in which one entity is updated."""
 _signature: Callable[[Any], inspect.Signature] = functools.cache(inspect.signature)
+LATEST = 2000
+"""How many of an entity's latest events are read where no running state of all of them is, unless the user sets it."""
 
 
 def accepts(*kinds: type[Any]) -> Callable[[F], F]:

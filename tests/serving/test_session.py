@@ -256,8 +256,9 @@ def test_a_session_predicts_what_predict_does(tmp_path: Path) -> None:
     expected = ev.predict(run, events).to_pylist()
     with ev.open_state(run, tmp_path / "state") as session:
         session.push(dicts(events))
-        assert session.predict(expected[0]["id"]).keys() == expected[0].keys() - {"id"}
+        assert session.predict(expected[0]["id"]).keys() == (expected[0].keys() - {"id"}) | {"events"}
         for row, got in zip(expected, session.predictions([row["id"] for row in expected]), strict=True):
+            assert got.pop("events") == len(events.filter(pl.col("id") == row["id"]))
             assert all(got[name] == pytest.approx(row[name], abs=1e-4) for name in got)
     with ev.open_state(untrained(), tmp_path / "other") as session:
         session.push(dicts(events)[0])

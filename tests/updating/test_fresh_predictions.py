@@ -152,20 +152,20 @@ def test_features_from_a_store_are_the_bits_of_whole_histories(tmp_path: Path, k
             np.testing.assert_allclose(got, want, atol=1e-6, err_msg=name)
 
 
-def test_only_the_latest_events_are_stored_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    events = table("integer", seed=4, n=2, events=900)
-    run = model("integer")
-    encoders: list[Any] = list(run.event_encoders.values())
-    deep = [encoder for encoder in encoders if getattr(encoder, "latest", 0) == 2000]
-    assert deep
-    for encoder in deep:
-        monkeypatch.setattr(encoder, "latest", 100)
+def test_only_the_latest_events_are_stored_and_read_as_many_as_the_user_says(tmp_path: Path) -> None:
+    events, learned = table("integer", seed=4, n=2, events=900), table("integer", seed=1)
+    data = ev.read(learned, key="card", time="at", numeric=["paid"], categorical=["shop", "kind"])
+    ev.fit(data, labels=labels("integer", learned), label="big", label_time="when", latest=100, out=tmp_path / "run")
+    run = ev.load(tmp_path / "run")
+    encoders = run.event_encoders
+    assert {name: getattr(each, "latest", None) for name, each in encoders.items()} == {
+        "handcrafted": 100, "codes": None, "convolutions": 256,
+    }  # fmt: skip
     with ev.open_state(run, tmp_path / "state") as session:
         for start in range(0, 900, 50):
             session.push(run.read(events[start : start + 50]))
         kept = session._reader.db.execute("SELECT kept, waiting, events FROM entities").fetchall()
-        depth = max(getattr(encoder, "latest", 0) for encoder in encoders)
-        assert depth == 256
+        depth = 256
         assert all(number == depth + waiting < total for number, waiting, total in kept)
         (chunks,) = session._reader.db.execute("SELECT count(*) FROM chunks").fetchone()
         assert chunks <= 2 * (-(-(depth + max(waiting for _, waiting, _ in kept)) // 64) + 1)
@@ -240,6 +240,7 @@ def test_what_a_store_cannot_predict_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ev.DataError, match="does not have 1 of 1 keys"):
             session.predict(77)
         empty = session.predict(77, cutoff=last)  # an entity without events
+        assert empty["events"] == 0
         asked = pl.DataFrame({"card": [77, 3], "when": [last, last]})
         nothing = ev.predict(run, events, cutoffs=asked, cutoff_column="when").to_pylist()
         np.testing.assert_allclose(empty["p_true"], [row["p_true"] for row in nothing if row["card"] == 77], atol=1e-6)

@@ -9,13 +9,13 @@ import polars as pl
 
 from eventvec.blocks.earlier_labels import earlier_labels, width_of
 from eventvec.blocks.rows import Features, Rows
-from eventvec.encoders.interface import LATEST
 from eventvec.errors import ConfigError
 from eventvec.labels.future_options import FutureOptions
 from eventvec.labels.horizons import Rule, name_of_labels
 from eventvec.labels.known_labels import known_labels
 from eventvec.labels.rules import options_in
 from eventvec.learners.task import Target
+from eventvec.options import LATEST
 from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables.coding import kind_of
@@ -41,11 +41,13 @@ class LabelsByRule:
         rule: What is labelled.
         target: The label with its classes; its values are not read.
         inclusive: Whether what becomes known at the very moment is read.
+        latest: The number of latest events from which labels are computed.
     """
 
     rule: Rule
     target: Target
     inclusive: bool
+    latest: int = LATEST
 
     @property
     def dim(self) -> int:
@@ -59,7 +61,7 @@ class LabelsByRule:
             moments = ends(data.schema, moments)  # a label is known as soon as the last event of its horizon is read
         values = np.zeros((len(data), self.dim))
         limits = ends(data.schema, moments, self.inclusive)
-        for part, histories, labels in known_labels(latest(data.sequences, LATEST), self.rule, limits):
+        for part, histories, labels in known_labels(latest(data.sequences, self.latest), self.rule, limits):
             values[part] = earlier_labels(histories, moments[part], labels, self.target, data.schema, self.inclusive)
         return values, [""] * values.shape[1]
 

@@ -25,6 +25,7 @@ from eventvec.encoders.interface import Encoder, bound_reading, rows_read
 from eventvec.encoders.joined import Joined
 from eventvec.encoders.running import RunningHandcrafted
 from eventvec.errors import ConfigError, shown
+from eventvec.options import LATEST
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
 
@@ -94,7 +95,7 @@ class EventBlock:
     Args:
         encoder: The encoder, fitted to rows if it needs that.
         kind: The name in `BLOCKS`.
-        sizes: The arguments of the encoder besides the schema.
+        sizes: The arguments of the encoder besides the schema, and how many `latest` events it reads, if not `LATEST`.
         columns: The column of the events that each named feature is of, see `feature_columns`.
     """
 
@@ -115,8 +116,9 @@ class EventBlock:
     @classmethod
     def of(cls, kind: str, schema: Schema, sizes: Sizes, rows: Sequences | None = None) -> EventBlock:
         """Return a block, fitted to rows if they are given."""
-        encoder = BLOCKS[kind](schema, **sizes)
-        bound_reading(encoder)
+        count = sizes.get("latest") or LATEST
+        encoder = BLOCKS[kind](schema, **{name: size for name, size in sizes.items() if name != "latest"})
+        bound_reading(encoder, count)
         if rows is not None and hasattr(encoder, "fit"):
             encoder.fit(rows_read(encoder, rows))
         columns = feature_columns(schema, getattr(encoder, "names", ()))
@@ -139,13 +141,19 @@ def blocks_for(schema: Schema) -> list[str]:
     return [name for name in BLOCKS if needed.get(name, True)]
 
 
-def of_predictor(name: str, rows: Rows) -> EventBlock:
-    """Return a block of a predictor, fitted to rows; components to at most `FITTED` of them, at even distances."""
+def of_predictor(name: str, rows: Rows, latest: int = LATEST) -> EventBlock:
+    """Return a block of a predictor, fitted to rows; components to at most `FITTED` of them, at even distances.
+
+    Args:
+        name: The name in `BLOCKS`.
+        rows: The rows.
+        latest: How many of a row's latest events are read where no running state is.
+    """
     x = rows.data.sequences
     sizes, _ = usual_sizes(name, rows.data.schema)
     if isinstance(BLOCKS[name](rows.data.schema, **sizes), Compressed):
         x = x[torch.arange(0, len(x), -(-len(x) // FITTED))]
-    return EventBlock.of(name, rows.data.schema, sizes, x)
+    return EventBlock.of(name, rows.data.schema, sizes if latest == LATEST else {**sizes, "latest": latest}, x)
 
 
 def usual_sizes(name: str, schema: Schema) -> tuple[dict[str, int | None], str]:

@@ -340,7 +340,7 @@ def update(
     from eventvec.updating import batches
 
     trained = on_device(run, device)
-    if trained.heads and address_of(output) is not None:
+    if (trained.heads or trained.declared.label_fields) and address_of(output) is not None:
         raise ConfigError(
             "the predictions of a batch are written to a file; a table of a database gets those of all entities: "
             "eventvec predict MODEL --state STORE -o ADDRESS"

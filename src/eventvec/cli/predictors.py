@@ -48,7 +48,7 @@ def fit_labels(
         raise ConfigError(
             f"--{cut.replace('_', '-')} is given with --labels; labels have times of their own: --label-time COLUMN"
         )
-    used = {name for group in GROUPS for name in option_types(group)} | {"label_time", "time_budget", "seed"}
+    used = {name for group in GROUPS for name in option_types(group)} | {"label_time", "time_budget", "seed", "latest"}
     if unused := [name for name, value in options.items() if name not in used and value is not None]:
         raise ConfigError(
             f"--{unused[0].replace('_', '-')} is of networks, and --labels trains none; to train one on labels: "

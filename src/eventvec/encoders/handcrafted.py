@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.encoders.aggregates import by_blocks, finite
-from eventvec.encoders.interface import LATEST
 from eventvec.encoders.running import (
     RunningHandcrafted,
     at,
@@ -20,7 +19,7 @@ from eventvec.encoders.running import (
 )
 from eventvec.encoders.running_places import COUNT, HIGH, LOW, MEAN
 from eventvec.errors import DataError
-from eventvec.options import at_least
+from eventvec.options import LATEST, at_least
 from eventvec.schema import FIRST, MISSING, Numeric, Schema
 from eventvec.sequences import Sequences
 from eventvec.views.cuts import latest

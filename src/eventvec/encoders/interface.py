@@ -11,14 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.errors import ConfigError
+from eventvec.options import LATEST
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, histories
 from eventvec.views.cuts import latest
 
 DEEPEST = 1000
 """The largest number of layers of an encoder."""
-LATEST = 2000
-"""How many of an entity's latest events an encoder without a state reads of data, unless it names another number."""
 T = TypeVar("T")
 
 
@@ -174,11 +173,11 @@ def declarations(part: object, kind: type[T]) -> T:
     return kind(**{name: value for name, value in values.items() if value is not None})
 
 
-def bound_reading(encoder: Encoder) -> None:
-    """Let an encoder without a state read the `LATEST` events of each row alone, unless it names a number itself."""
+def bound_reading(encoder: Encoder, count: int = LATEST) -> None:
+    """Let an encoder read so many latest events of each row where it has no state, unless it names a number itself."""
     has = capabilities(encoder)
-    if not has.has_state and has.latest is None:
-        cast(Any, encoder).latest = LATEST
+    if (has.latest is None) != has.has_state:  # hand-crafted features read the latest events beside a state
+        cast(Any, encoder).latest = count
 
 
 def rows_read(encoder: Encoder, x: Sequences) -> Sequences:

@@ -120,7 +120,7 @@ def read_head(
 def _described(block: Block) -> dict[str, Any]:
     """Return how a block that depends on the label is made again."""
     if isinstance(block, LabelsByRule):
-        return {"kind": EARLIER, "rule": rule_table(block.rule.options)}
+        return {"kind": EARLIER, "rule": rule_table(block.rule.options), "latest": block.latest}
     if isinstance(block, EarlierLabels):
         delay: Any = block.delay
         text = delay if isinstance(delay, str | int | float) else f"{int(delay.total_seconds())}s"
@@ -135,7 +135,7 @@ def _earlier(described: Mapping[str, Any], target: Target, schema: Schema, inclu
     if (rule := described.get("rule")) is None:
         return EarlierLabels(described["key"], target, described["delay"], inclusive)
     try:
-        return LabelsByRule(Rule.of(schema, options_of(rule)), target, inclusive)
+        return LabelsByRule(Rule.of(schema, options_of(rule)), target, inclusive, int(described["latest"]))
     except ConfigError as error:
         raise ValueError(str(error)) from error
 

@@ -10,10 +10,11 @@ import numpy as np
 
 from eventvec.blocks.rows import Features, Rows, vectors_of
 from eventvec.embedding import encode
-from eventvec.encoders.interface import LATEST, Encoder, bound_reading, readable_rows
+from eventvec.encoders.interface import Encoder, bound_reading, readable_rows
 from eventvec.learners.fitted import probabilities
 from eventvec.learners.metrics import Task
 from eventvec.methods.declarations import Method, declared
+from eventvec.options import LATEST
 from eventvec.sequences import Array, Sequences
 from eventvec.views.cuts import latest
 
@@ -36,7 +37,7 @@ class Learned:
     is_network: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        bound_reading(self.encoder)
+        bound_reading(self.encoder, self.config.get("fit", {}).get("latest", LATEST))
 
     @property
     def encoder(self) -> Encoder:

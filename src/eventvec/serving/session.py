@@ -236,10 +236,12 @@ class StateSession:
         """
         if not self._answers.dim:
             raise AbsentOutputError(f"the model {self.model.id} has no vectors; it predicts: session.predict(key)")
-        return self._answer(entities).vectors
+        return self._answer(entities)[0].vectors
 
     def predict(self, key: str | int, cutoff: Any = None) -> dict[str, Any]:
-        """Return what the model predicts for an entity, by the columns of `ev.predict`.
+        """Return what the model predicts for an entity, by the columns of `ev.predict`, and the number of its events.
+
+        The number, `events`, counts those that the store was given; of an unknown entity it is 0.
 
         Args:
             key: The key of the entity. One that the store lacks is an entity without events.
@@ -259,10 +261,12 @@ class StateSession:
                 f"the model {self.model.id} predicts no label from events alone; train a head: ev.fit with labels= "
                 "(eventvec fit --labels)"
             )
-        return self._answer(entities, cutoff).predictions
+        answer, events = self._answer(entities, cutoff)
+        return [{**row, "events": count} for row, count in zip(answer.predictions, events.tolist(), strict=True)]
 
-    def _answer(self, entities: Sequence[str | int], cutoff: Any = None) -> Answer:
-        """Return the vectors and predictions of entities, as of a time or after their last events."""
+    def _answer(self, entities: Sequence[str | int], cutoff: Any = None) -> tuple[Answer, Array]:
+        """Return the vectors and predictions of entities, as of a time or after their last events, and `(n,)` how many
+        events of each there are."""
         names, schema = [str(key) for key in entities], self.model.schema
         if not all(map(is_unicode, names)):
             raise DataError("keys have text that is not Unicode")
@@ -280,7 +284,8 @@ class StateSession:
                 moments = np.full(len(names), moment, time_type(schema))
                 held = self._states.at(held, facts, moments)
             with self._exact():
-                return self._answers.of(self._states.rows(held, moments), names, moments, self._reader)[0]
+                answer, _ = self._answers.of(self._states.rows(held, moments), names, moments, self._reader)
+                return answer, facts.events
 
     @property
     def positions(self) -> dict[str, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from eventvec.errors import ConfigError, nearest
-from eventvec.options import check_seed
+from eventvec.options import LATEST, check_seed
 
 PATIENCE, MINUTES = 5, 5
 """The bounds of a training without `epochs` and `time_budget`: epochs without improvement, and minutes."""
@@ -66,6 +66,8 @@ class FitOptions:
             events that are not held out, those that the method cannot use included, and do not count as time of the
             training. Training further leaves them out.
         components: The number of principal components of `aggregates`, if there are more than 256 of them.
+        latest: How many of an entity's latest events an encoder without a running state reads when it embeds, such as a
+            transformer; a state store keeps as many. Recurrent encoders read all.
         checkpoint_every: The number of steps between two checkpoints of a model folder.
 
     Raises:
@@ -97,6 +99,7 @@ class FitOptions:
     seed: int = 0
     beside: Sequence[str] = ()
     components: int = 64
+    latest: int = LATEST
     checkpoint_every: int = field(default=200, compare=False)
 
     def __post_init__(self) -> None:
@@ -110,6 +113,7 @@ class FitOptions:
             "freeze": 0,
             "warmup": 0,
             "components": 1,
+            "latest": 1,
             "threads": 1,
             "checkpoint_every": 1,
         }

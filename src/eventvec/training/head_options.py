@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eventvec.errors import ConfigError, nearest, shown
-from eventvec.options import above_zero, at_least, check_seed
+from eventvec.options import LATEST, above_zero, at_least, check_seed
 
 SEED_BITS = 31
 """The size of seeds that LightGBM takes."""
@@ -39,6 +39,8 @@ class HeadOptions:
         time_budget: The seconds that reading and training may take; learners and blocks that it leaves no time for are
             left out. Without it, one seed gives the same bits.
         seed: The seed of everything random.
+        latest: How many of an entity's latest events are read by what does not follow from running sums and counts; a
+            state store keeps as many.
 
     Raises:
         ConfigError: If an option is out of range.
@@ -57,11 +59,13 @@ class HeadOptions:
     most_values: int = MOST_VALUES
     time_budget: float | None = None
     seed: int = 0
+    latest: int = LATEST
 
     def __post_init__(self) -> None:
         if self.time_budget is not None:
             above_zero("time_budget", self.time_budget)
         at_least("most_values", self.most_values, 1)
+        at_least("latest", self.latest, 30)
         if self.metric is not None and self.metric not in METRICS_OF_NUMBERS:
             raise ConfigError(f"metric {shown(self.metric)} is not known; {nearest(self.metric, METRICS_OF_NUMBERS)}")
         check_seed("seed", self.seed, SEED_BITS)

@@ -47,6 +47,7 @@ from eventvec.learners.stacking import Cell, Stacked, alone, learners_of, out_of
 from eventvec.learners.task import Target
 from eventvec.models.head import Head
 from eventvec.models.learned import NETWORK
+from eventvec.options import LATEST
 from eventvec.sequences import Array
 from eventvec.training.head_options import HeadOptions
 from eventvec.training.network_training import NetworkTraining
@@ -111,6 +112,7 @@ class Effort:
         models: The caller's learners by name, each with a prior share of `OWN_SHARE` on the sets H and A.
         deadline: The `time.monotonic` until which training should end; None if it has no end.
         progress: Called with the number of trainings that are done, of all, and the name of the next.
+        latest: How many of an entity's latest events blocks without a running state read.
     """
 
     seed: int
@@ -119,12 +121,13 @@ class Effort:
     models: Mapping[str, Any] = field(default_factory=dict)
     deadline: float | None = None
     progress: Progress | None = None
+    latest: int = LATEST
 
     @classmethod
     def of(cls, options: HeadOptions, deadline: float | None = None, progress: Progress | None = None) -> Effort:
         """Return what options allow."""
         metric = "mae" if options.metric == "mae" else None
-        return cls(options.seed, metric, options.most_values, options.models, deadline, progress)
+        return cls(options.seed, metric, options.most_values, options.models, deadline, progress, options.latest)
 
 
 def learn(
@@ -323,7 +326,7 @@ def _fitted(
             return given[name]
         if name in rows.features:
             return CallerFeatures.of(name, known, of_label.time if of_label else None)
-        return of_predictor(name, known)
+        return of_predictor(name, known, effort.latest)
 
     done = zip(names, side_by_side(fitted, tasks, torch.get_num_threads()), strict=True)
     blocks = {name: block for name, block in done if block is not None}

@@ -141,7 +141,8 @@ def _of_table(asked: LabelSources) -> LabelledRows:
         for name, each in values.items():
             rule, about = rule_by_default(labels, histories.schema, name, each, timed)
             if rule is not None:
-                own[name] = LabelsByRule(rule, _target(examples, name, each, asked).empty, asked.time.inclusive)
+                target = _target(examples, name, each, asked).empty
+                own[name] = LabelsByRule(rule, target, asked.time.inclusive, asked.options.latest)
             about_rules += about
     notes = tuple(dict.fromkeys([*notes, *examples.notes, *about_rules]))
     return _learned(replace(examples, notes=notes), values, asked, own)

@@ -9,11 +9,12 @@ import numpy as np
 import torch
 
 from eventvec.dataset import Dataset
-from eventvec.encoders.interface import LATEST, capabilities
+from eventvec.encoders.interface import capabilities
 from eventvec.learners.stacking import assembled
 from eventvec.learners.task import Target
 from eventvec.models import Model
 from eventvec.models.learned import Network
+from eventvec.options import LATEST
 from eventvec.schema import FIRST, Categorical, Numeric, Static
 from eventvec.sequences import Array
 from eventvec.training.loop import train

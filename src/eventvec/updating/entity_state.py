@@ -23,10 +23,11 @@ from eventvec.blocks.rows import STATE, VALUES, Features
 from eventvec.dataset import row_without_events
 from eventvec.embedding import EVENTS_PER_BATCH, check_finite, encode
 from eventvec.encoders.handcrafted import MOMENT
-from eventvec.encoders.interface import LATEST, capabilities, evaluating
+from eventvec.encoders.interface import capabilities, evaluating
 from eventvec.errors import ConfigError, DataError
 from eventvec.models import Model
 from eventvec.models.learned import Network
+from eventvec.options import LATEST
 from eventvec.schema import KNOWN, Categorical, Text
 from eventvec.sequences import Array, Sequences, Values, join, stack
 from eventvec.tables import times
@@ -89,7 +90,8 @@ class States:
         self.waits = bool(model.heads) or schema.known_at is not None
         depths = [each.latest for each in has.values() if each.latest is not None]
         own = [block for head in heads for name, block in head.blocks.items() if name in head.used]
-        depths += [LATEST for block in own if isinstance(block, LabelsByRule | Network)]
+        depths += [block.latest for block in own if isinstance(block, LabelsByRule)]
+        depths += [LATEST for block in own if isinstance(block, Network)]
         self.depth = max([*depths, int(self.waits)])
         used = {*model.vector, *(name for head in heads for name in head.used)}
         self.valued = {
