@@ -125,6 +125,7 @@ class _OfLabel(BaseModel, extra="forbid"):
     key: str | None = None
     delay: str | float | int | None = None
     rule: dict[str, Any] | None = None
+    latest: int | None = None
 
 
 class _Learner(BaseModel, extra="forbid"):
