@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -320,8 +322,23 @@ def test_rows_of_tables_enter_as_events_do(
             session.push_tables(features={"other": [{"card": 5}]})
         with pytest.raises(ev.DataError, match="repeated keys"):
             session.push_tables(static=[{"card": 5, "age": 1.0, "home": "north"}] * 2)
+        for wrong, message in (
+            ({"static": [{"card": 5, "age": "old", "home": "north"}]}, "'age'"),
+            ({"static": [{"age": 1.0, "home": "north"}]}, "a row has no 'card'"),
+            ({"features": {"ranks": [{"card": 5, "rank": "high"}]}}, "accepted: numbers, booleans"),
+            ({"features": {"ranks": [{"card": 5, "rank": float("inf")}]}}, "infinite"),
+            ({"static": [{"card": "\ud800", "age": 1.0, "home": "north"}]}, "not Unicode"),
+        ):
+            with pytest.raises(ev.DataError, match=message):
+                session.push_tables(**wrong)
+        for age, new in ((1.0, True), (2.0, True), (2.0, False), (1.0, True)):  # and not the first one's last word
+            assert session.push_tables(static=[{"card": 7, "age": age, "home": "north"}]) == new
+        named = [{"card": 7, "age": 3.0, "home": "north"}]
+        assert [session.push_tables(static=named, batch_id="a") for _ in range(2)] == [True, False]
+        session.push_tables(static=tables["static"][7:8].to_dicts())
     again = ev.update(run, events, state, static=older)  # given before, so these rows are not entered
     assert not again.applied
+    assert any("were not entered" in note for note in again.notes)
     assert again.predictions is not None
     assert first.predictions is not None
     assert again.predictions.equals(first.predictions)
@@ -329,6 +346,54 @@ def test_rows_of_tables_enter_as_events_do(
     with opened(state, run.states_of) as store:
         assert store.beside(["5"]) == []
         assert len(store.beside(["6"])) == 5
+
+
+def test_a_store_of_another_head_is_not_read_as_if_it_had_what_this_one_needs(tmp_path: Path) -> None:
+    """Without a head, no event waits; with another number of latest events, fewer are stored."""
+    run, events = model("integer"), table("integer", seed=9, n=2)
+    without, last = replace(run, heads={}, vector=("handcrafted",)), events["at"].max()
+    assert without.states_of == run.states_of
+    ev.update(without, events, tmp_path / "state")
+    with ev.open_state(run, tmp_path / "state") as session:
+        with pytest.raises(ev.ConfigError, match="written by a model with other heads"):
+            session.predict(0, cutoff=last)
+        np.testing.assert_allclose(
+            session.predict(0, cutoff=last + 1)["p_true"], cut(run, events.filter(card=0), "0", last + 1), atol=1e-6
+        )
+    few = replace(run, blocks={name: replace(block, encoder=fewer(block)) for name, block in run.blocks.items()})
+    ev.update(few, events, tmp_path / "few")
+    again = events[-1:].with_columns(at=pl.lit(last + 5))
+    with pytest.raises(ev.ConfigError, match="written by a model with other heads"):
+        ev.update(run, again, tmp_path / "few")
+    with pytest.raises(ev.ConfigError, match="written by a model with other heads"):
+        ev.predict(run, state=tmp_path / "few")
+
+
+def fewer(block: Any) -> Any:
+    """Return the encoder of a block with fewer latest events than usual."""
+    encoder = deepcopy(block.encoder)
+    if getattr(encoder, "latest", None) is not None:
+        getattr(encoder, "encoder", encoder).__dict__.update({"latest": 40, "window": 40})
+    return encoder
+
+
+def test_damage_of_events_is_found_by_verify(tmp_path: Path) -> None:
+    run, events = model("integer"), table("integer", seed=9)
+    ev.update(run, events, tmp_path / "state")
+    with sqlite3.connect(tmp_path / "state") as db:
+        db.execute("DELETE FROM chunks WHERE place = (SELECT min(place) FROM chunks)")
+    with opened(tmp_path / "state", run.states_of) as store, pytest.raises(ev.CheckpointError, match="is damaged"):
+        store.verify()
+
+
+def test_a_key_that_is_called_like_a_prediction_is_refused_before_anything_is_stored(tmp_path: Path) -> None:
+    events = table("integer", seed=1).rename({"card": "prediction"})
+    known = labels("integer", table("integer", seed=1)).rename({"card": "prediction"})
+    data = ev.read(events, key="prediction", time="at", numeric=["paid"], categorical=["shop"])
+    run = ev.fit(data, labels=known, label="big", label_time="when")
+    with pytest.raises(ev.ConfigError, match="the key is called 'prediction', like a column of the predictions"):
+        ev.update(run, events, tmp_path / "state")
+    assert not (tmp_path / "state").exists()
 
 
 def test_a_head_is_computed_from_the_blocks_that_it_uses_alone(tmp_path: Path) -> None:

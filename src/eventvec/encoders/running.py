@@ -44,7 +44,7 @@ class RunningHandcrafted(nn.Module):
     range are scaled first. Sums are added in the order of events, so the features of a continued state are the same
     bits as those of the whole history. The span of integer times beyond 2^53 is rounded.
 
-    Relations: `Handcrafted` has these features and those that need all events.
+    Relations: `Handcrafted` has these features and others of the latest events.
 
     Args:
         schema: The meaning of the columns.

@@ -38,9 +38,10 @@ from eventvec.tables import keys
 from eventvec.tables.embeddings import row_columns
 from eventvec.tables.times import instant
 from eventvec.updating.batches import advance, answers_before, enter, read_held, time_type
-from eventvec.updating.entity_answers import Answer, Answers
-from eventvec.updating.entity_state import States
+from eventvec.updating.entity_answers import Answers
+from eventvec.updating.entity_state import Held, States
 from eventvec.updating.late_events import plan
+from eventvec.updating.store import Facts
 from eventvec.updating.store_file import explaining, opened
 from eventvec.updating.tables_beside import Given, TablesGiven
 
@@ -177,9 +178,7 @@ class StateSession:
                     self._writer.set_positions(push.position)
             if self.keep is not None:
                 self._writer.prune(self.keep)
-        if self._checkpoints.committed():
-            with self._using(self._writing):
-                self._writer.db.execute("PRAGMA wal_checkpoint(PASSIVE)")  # nothing is written meanwhile
+        self._committed()
         return [results[place] for place in range(len(read))]
 
     def push_tables(
@@ -209,13 +208,25 @@ class StateSession:
         self._refuse_reading()
         if not given:
             raise ConfigError("give a table: static=, labels= or features=")
-        rows = self._answers.tables.rows(given)
+        name = Push([], batch_id).name  # which is text, and of Unicode
+        try:
+            rows = self._answers.tables.rows(given)
+        except UnicodeError as error:
+            raise DataError("the tables have text that is not Unicode") from error
         with self._using(self._writing), self._writer.writing():
-            return enter(self._writer, rows, batch_id, self.keep)
+            applied = enter(self._writer, rows, name, self.keep)
+        self._committed()
+        return applied
+
+    def _committed(self) -> None:
+        """Let the log be written into the file, if it is time."""
+        if self._checkpoints.committed():
+            with self._using(self._writing):
+                self._writer.db.execute("PRAGMA wal_checkpoint(PASSIVE)")  # nothing is written meanwhile
 
     def _refuse_reading(self) -> None:
         if self.read_only:
-            raise ConfigError("the session was opened with read_only=True, and applies no events")
+            raise ConfigError("the session was opened with read_only=True, and changes nothing")
 
     def vector(self, key: str | int) -> Array:
         """Return `(dim,)` float32, the vector of an entity after its last event.
@@ -236,7 +247,11 @@ class StateSession:
         """
         if not self._answers.dim:
             raise AbsentOutputError(f"the model {self.model.id} has no vectors; it predicts: session.predict(key)")
-        return self._answer(entities)[0].vectors
+        names = _texts(entities)
+        with self._using(self._reading), self._reader.reading():
+            held, facts = self._held(names, known=True)
+            with self._exact():
+                return self._answers.vectors(self._states.rows(held, facts.known), names)
 
     def predict(self, key: str | int, cutoff: Any = None) -> dict[str, Any]:
         """Return what the model predicts for an entity, by the columns of `ev.predict`, and the number of its events.
@@ -261,31 +276,28 @@ class StateSession:
                 f"the model {self.model.id} predicts no label from events alone; train a head: ev.fit with labels= "
                 "(eventvec fit --labels)"
             )
-        answer, events = self._answer(entities, cutoff)
-        return [{**row, "events": count} for row, count in zip(answer.predictions, events.tolist(), strict=True)]
-
-    def _answer(self, entities: Sequence[str | int], cutoff: Any = None) -> tuple[Answer, Array]:
-        """Return the vectors and predictions of entities, as of a time or after their last events, and `(n,)` how many
-        events of each there are."""
-        names, schema = [str(key) for key in entities], self.model.schema
-        if not all(map(is_unicode, names)):
-            raise DataError("keys have text that is not Unicode")
+        names, schema = _texts(entities), self.model.schema
         moment = None if cutoff is None else instant(schema, cutoff)
         with self._using(self._reading), self._reader.reading():
-            facts = self._reader.facts(names, time_type(schema))
-            if moment is None and (absent := int((facts.version < 0).sum())):
-                raise UnknownEntityError(
-                    f"the store does not have {absent:,} of {len(names):,} keys; push events of them first"
-                )
-            held = read_held(self._reader, facts, self._states)
-            self._states.check(facts)
+            held, facts = self._held(names, known=moment is None)
             moments = facts.known
             if moment is not None:
                 moments = np.full(len(names), moment, time_type(schema))
                 held = self._states.at(held, facts, moments)
             with self._exact():
                 answer, _ = self._answers.of(self._states.rows(held, moments), names, moments, self._reader)
-                return answer, facts.events
+        rows = zip(answer.predictions, facts.events.tolist(), strict=True)
+        return [{**row, "events": events} for row, events in rows]
+
+    def _held(self, names: list[str], known: bool) -> tuple[Held, Facts]:
+        """Return what the store holds of entities, and the facts about them, which must be known if so asked."""
+        facts = self._reader.facts(names, time_type(self.model.schema))
+        if known and (absent := int((facts.version < 0).sum())):
+            raise UnknownEntityError(
+                f"the store does not have {absent:,} of {len(names):,} keys; push events of them first"
+            )
+        self._states.check(facts)
+        return read_held(self._reader, facts, self._states), facts
 
     @property
     def positions(self) -> dict[str, str]:
@@ -394,6 +406,14 @@ def _times(schema: Schema, moments: Array) -> list[Any]:
     _, column = row_columns(pa.nulls(len(moments)), schema, moments, {}).values()
     times: list[Any] = column.to_pylist()
     return times
+
+
+def _texts(entities: Sequence[str | int]) -> list[str]:
+    """Return the texts of keys."""
+    names = [str(key) for key in entities]
+    if not all(map(is_unicode, names)):
+        raise DataError("keys have text that is not Unicode")
+    return names
 
 
 def _sums(values: Array, sizes: list[int]) -> list[int]:

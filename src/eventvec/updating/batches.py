@@ -35,9 +35,9 @@ from eventvec.tables.read_options import TableFormat
 from eventvec.tables.sources import Tabular, events_table, open_source
 from eventvec.updating.batch_identity import batch_identity
 from eventvec.updating.entity_answers import Answer, Answers, read_answers
-from eventvec.updating.entity_state import CHUNK, Held, States
+from eventvec.updating.entity_state import Held, States
 from eventvec.updating.late_events import Plan, histories_of, plan, refusal
-from eventvec.updating.store import RESTORE, ROWS, Batch, Entities, Facts, Store
+from eventvec.updating.store import CHUNK, RESTORE, ROWS, Batch, Entities, Facts, Store
 from eventvec.updating.store_file import Shard, opened
 from eventvec.updating.tables_beside import Given, TableRow, TablesBeside, TablesGiven, identity_of
 from eventvec.updating.update_options import UpdateOptions
@@ -150,7 +150,14 @@ def update(
 
 
 def enter(store: Store, rows: list[TableRow], batch_id: str | None, keep: int | None) -> bool:
-    """Write rows of tables beside events as a batch, and return whether it was not written before."""
+    """Write rows of tables beside events, and return whether they are new.
+
+    With a name, they are a batch, which is written once. Without one, each row replaces that of the store.
+    """
+    if batch_id is None:
+        there = set(store.beside(list(dict.fromkeys(row.key for row in rows))))
+        store.add_beside(new := [row for row in rows if tuple(row) not in there])
+        return bool(new)
     identity = identity_of(rows)
     batch = store.batch(batch_id, identity)
     if batch is not None and batch.fingerprint != identity:
@@ -189,7 +196,9 @@ def apply_batch(
     with states.evaluating(), exact_cudnn(), opened(state, model.states_of, shard=shard) as store, store.writing():
         batch = store.batch(chosen.batch_id, identity)
         if batch:
-            return _as_read(applied_before(model, store, batch, data, identity), read)
+            again = applied_before(model, store, batch, data, identity)
+            left = ("the rows of tables that were given with it were not entered",) if rows else ()
+            return _as_read(replace(again, notes=(*again.notes, *left)), read)
         store.add_beside(rows)
         before = store.facts(names, time_type(data.schema))
         past = partial(_past, model, chosen.history, form, data)
@@ -263,6 +272,7 @@ def advance(
     before = before._replace(
         **{name: np.where(known, getattr(before, name), 0) for name in ("events", "kept", "waiting")}
     )
+    states.check(before)
     for rows in parts_of(before.kept + planned.x.lengths.numpy()):
         whole = rows.start == 0 and rows.stop >= len(names)
         old, now = (before, planned.now) if whole else (_part(before, rows), _part(planned.now, rows))
@@ -272,7 +282,7 @@ def advance(
         answer, features = answers.of(states.rows(held, now.known), names[rows], now.known, store)
         begin = np.where(old.events > 0, old.events // CHUNK * CHUNK, 0)
         chunks = states.chunks(held, now.events, begin)
-        of_states = list(zip(states.written(held), states.values(features), strict=True))
+        of_states = list(zip(states.written(held), states.values(features, len(x)), strict=True))
         written = Entities(names[rows], now, of_states, chunks, answers.written(answer))
         store.add(first + rows.start, old, written, CHUNK)
         given.append(answer)

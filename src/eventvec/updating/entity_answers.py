@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import torch
 
-from eventvec.blocks.rows import Features
+from eventvec.blocks.rows import Features, Rows
 from eventvec.dataset import Dataset
+from eventvec.encoders.interface import Encoder, capabilities, readable_rows
+from eventvec.errors import ConfigError, DataError
 from eventvec.methods.supervised import Predictor
 from eventvec.models import Model
 from eventvec.models.head import predictions_of
 from eventvec.models.label_columns import class_names, network_values, predicted_columns, prefixed
+from eventvec.models.learned import LEARNED
 from eventvec.sequences import Array, Sequences
 from eventvec.updating.entity_state import each_row
 from eventvec.updating.store import Store
@@ -73,12 +76,33 @@ class Answers:
         self.labels = {**of_networks, **{name: head.class_names for name, head in model.heads.items()}}
         self.dim = int(model.encoder.dim) if model.vector else 0
         self.width = sum(max(len(names), 1) for names in self.labels.values())
+        nothing = Answer(np.empty((0, self.dim)), np.empty((0, self.width)), self.labels, model.id)
+        if (key := model.schema.key_out) in nothing.columns:
+            raise ConfigError(
+                f"the key is called {key!r}, like a column of the predictions; give it another name: key_as= (--key-as)"
+            )
         self.outputs = json.dumps({"model": model.id, "dim": self.dim, "labels": self.labels})
+
+    def vectors(self, x: Sequences, names: Sequence[str]) -> Array:
+        """Return `(n, dim)` float32 the vectors of entities, without predictions, see `of`."""
+        rows = Rows(Dataset(pa.array(names, pa.string()), x, self.model.schema))
+        return self._vectors(x, predictions_of(self.model.blocks, {}, rows, self.model.vector)[1])
+
+    def _vectors(self, x: Sequences, features: Mapping[str, Features]) -> Array:
+        model = self.model
+        if not model.vector:
+            return np.empty((len(x), 0), np.float32)
+        if LEARNED in model.vector and not capabilities(model.method.encoder).has_state:
+            _check_readable(model.method.encoder, x)
+        return np.concatenate([features[name][0] for name in model.vector], 1).astype(np.float32, copy=False)
 
     def of(
         self, x: Sequences, names: Sequence[str], moments: Array, store: Store
     ) -> tuple[Answer, dict[str, Features]]:
         """Return the answers about entities, and the features of the model's blocks that were read.
+
+        Raises:
+            DataError: If the trained encoder, whose vector is returned, cannot read an entity.
 
         Args:
             x: What blocks read of their events, see `States.rows`.
@@ -91,8 +115,7 @@ class Answers:
         stored = [TableRow(*row) for row in store.beside(names)] if self.tables else []
         rows = self.tables.beside(data, names, moments, stored)
         predicted, features = predictions_of(model.blocks, model.heads, rows, model.vector)
-        parts = [features[name][0] for name in model.vector]
-        vectors = np.concatenate(parts, 1).astype(np.float32, copy=False) if parts else np.empty((n, 0), np.float32)
+        vectors = self._vectors(x, features)
         values = [each.reshape(n, -1) for each in predicted.values()]
         if self._network is not None:
             with torch.inference_mode():
@@ -109,6 +132,15 @@ class Answers:
         vectors = each_row(answer.vectors.astype("<f4")) if self.dim else [b""] * n
         values = each_row(answer.values.astype("<f8")) if self.width else [b""] * n
         return [a + b for a, b in zip(vectors, values, strict=True)]
+
+
+def _check_readable(encoder: Encoder, x: Sequences) -> None:
+    """Refuse entities that the trained encoder cannot read, of which a vector would say nothing."""
+    if unread := int((~readable_rows(encoder, x)).sum()):
+        raise DataError(
+            f"the encoder cannot read {unread:,} of {len(x):,} entities: a value that it needs is missing; fill in the "
+            "values, or leave out the events that lack them"
+        )
 
 
 def read_answers(outputs: str, answers: Sequence[bytes]) -> Answer:

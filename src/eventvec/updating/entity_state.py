@@ -32,12 +32,10 @@ from eventvec.schema import KNOWN, Categorical, Text
 from eventvec.sequences import Array, Sequences, Values, join, stack
 from eventvec.tables import times
 from eventvec.tables.cutoffs import ends
-from eventvec.updating.store import Facts
+from eventvec.updating.store import CHUNK, Facts
 
 FEW = 1024
 """The number of events that running states read twice, rather than twice as often."""
-CHUNK = 64
-"""The number of events that are stored together."""
 
 
 class Held(NamedTuple):
@@ -157,6 +155,7 @@ class States:
         Raises:
             DataError: If an entity has events after its moment.
         """
+        self.check(facts, waiting=True)
         if later := int(((facts.version >= 0) & (facts.last_time > moments)).sum()):
             raise DataError(
                 f"{later:,} of {len(moments):,} entities have events after the moment of prediction; a store predicts "
@@ -169,9 +168,11 @@ class States:
         x, limit = held.events, torch.from_numpy(until.copy())
         row, place = x.rows(), x.steps()
         settled = place < (x.lengths - held.waiting)[row]
-        known = settled | (x.values(KNOWN if KNOWN in x.columns else "time") < limit[row])
+        known = x.values(KNOWN if KNOWN in x.columns else "time") < limit[row]
         if known.all():
             return held
+        if early := len(row[settled & ~known].unique()):
+            raise self._written_otherwise(early, len(x))
         waiting = row[known & ~settled].bincount(minlength=len(x))
         taken = x.take(x.flat()[known], row[known].bincount(minlength=len(x)))
         heads = taken.starts[taken.lengths > 0].numpy()
@@ -197,14 +198,22 @@ class States:
             states |= {VALUES + name: part for name, part in zip(self.valued, features, strict=True)}
         return replace(x, static={MOMENT: torch.from_numpy(moments.copy()), **states})
 
-    def check(self, facts: Facts) -> None:
-        """Refuse entities of which the store has fewer latest events than the model reads."""
-        wanted = np.minimum(facts.events, self.depth) if self.depth > 1 else 0
-        if short := int((facts.kept < wanted).sum()):
-            raise ConfigError(
-                f"the store has fewer latest events of {short:,} of {len(facts.kept):,} entities than the model reads "
-                f"({self.depth:,}), because another head wrote it; build a new store from the whole history"
-            )
+    def check(self, facts: Facts, waiting: bool = False) -> None:
+        """Refuse entities of which the store has fewer latest events than the model reads.
+
+        Args:
+            facts: What the store knows of them.
+            waiting: Whether some of these events may have to be left out.
+        """
+        depth = self.depth + facts.waiting if waiting else self.depth if self.depth > 1 else 0
+        if short := int((facts.kept < np.minimum(facts.events, depth)).sum()):
+            raise self._written_otherwise(short, len(facts.kept))
+
+    def _written_otherwise(self, some: int, n: int) -> ConfigError:
+        return ConfigError(
+            f"what the store holds of {some:,} of {n:,} entities was written by a model with other heads, and this one "
+            "needs more of their latest events; build a new store from the whole history"
+        )
 
     def after(self, x: Sequences, initial: Tensor) -> Tensor:
         """Return `(n, k)` the running states after rows, from states before them."""
@@ -277,9 +286,8 @@ class States:
         events = self._events(chunks, kept) if chunks else Sequences(self._empty.columns, none, none)
         return Held(running, events, torch.from_numpy(waiting.copy()), values)
 
-    def values(self, features: Mapping[str, Features]) -> list[bytes]:
-        """Return the bytes of the features of blocks that follow from the latest events alone."""
-        n = len(next(iter(features.values()))[0]) if features else 0
+    def values(self, features: Mapping[str, Features], n: int) -> list[bytes]:
+        """Return the bytes of the features of blocks that follow from the latest events alone, of `n` entities."""
         parts = [features[name][0] for name in self.valued]
         if not parts:
             return [b""] * n

@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from eventvec.errors import CheckpointError
+from eventvec.errors import CheckpointError, DataError
 from eventvec.sequences import Array
 
 ROWS = 2**14
@@ -33,9 +33,11 @@ POSITIONS = (POSITION, POSITION[:-1] + "!")
 """The first such text, and the first text after all of them."""
 
 ENTITY = "key, number, version, events, dropped, kept, waiting, last_time, known, digest"
-STATE, CHUNK = "number, version, digest, state, features", "place, digest, events"
+STATE, EVENTS = "number, version, digest, state, features", "place, digest, events"
 ANSWER = "version, before, events, last_time, digest, answer"
 """The columns of tables; a digest is that of the columns before it and of the bytes after it."""
+CHUNK = 64
+"""The number of events that are stored together."""
 PLACES = 1 << 24
 """The number of chunks of events that an entity may have; `place` is its number times this, plus that of the chunk."""
 
@@ -259,11 +261,11 @@ class Store:
         """Return the chunks of entities from some places on, each after the number beside the place."""
         if len(lows) == 1:
             row, low = lows[0]
-            query = f"SELECT ?, {CHUNK} FROM chunks WHERE place BETWEEN ? AND ? ORDER BY place"
+            query = f"SELECT ?, {EVENTS} FROM chunks WHERE place BETWEEN ? AND ? ORDER BY place"
             return self.db.execute(query, (row, low, low | (PLACES - 1))).fetchall()
         self.db.execute("DELETE FROM temp.lookup")
         self.db.executemany("INSERT INTO temp.lookup VALUES (?, ?)", lows)
-        columns = CHUNK.replace("place", "chunks.place")
+        columns = EVENTS.replace("place", "chunks.place")
         return self.db.execute(
             f"SELECT lookup.place, {columns} FROM temp.lookup CROSS JOIN chunks ON chunks.place BETWEEN lookup.value "
             f"AND (lookup.value | {PLACES - 1}) ORDER BY lookup.place, chunks.place"
@@ -323,6 +325,8 @@ class Store:
             size: The number of events of a chunk.
         """
         now, many = written.facts, self.db.executemany
+        if len(now.events) and now.events.max() >= PLACES * size:
+            raise DataError(f"an entity has {now.events.max():,} events; a store holds up to {PLACES * size:,} of each")
         versions = range(first, first + len(written.keys))
         numbers = np.where(before.number < 0, versions, before.number)
         old = [None if version < 0 else version for version in before.version.tolist()]
@@ -354,7 +358,7 @@ class Store:
         )
         chunks = ((int(places[row]) + number, events) for row, number, events in written.chunks)
         many(
-            f"INSERT OR REPLACE INTO chunks ({CHUNK}) VALUES (?, ?, ?)",
+            f"INSERT OR REPLACE INTO chunks ({EVENTS}) VALUES (?, ?, ?)",
             ((place, digest_of((place,), events), events) for place, events in chunks),
         )
 
@@ -395,7 +399,9 @@ class Store:
             self.db.execute("DELETE FROM answers WHERE version < ?", row)
             query = "SELECT number FROM batches WHERE number <= ? AND NOT kept ORDER BY number DESC LIMIT 1"
             (before,) = self.db.execute(query, (limit,)).fetchone() or (0,)  # those up to it are not kept either
-            self.db.execute("UPDATE batches SET kept = 0 WHERE number > ? AND number <= ?", (before, limit))
+            self.db.execute(
+                "UPDATE batches SET kept = 0, outputs = '' WHERE number > ? AND number <= ?", (before, limit)
+            )
 
     def verify(self) -> dict[str, int]:
         """Return the numbers of `entities` and of `answers`, after a check of every row and of the file.
@@ -406,6 +412,9 @@ class Store:
         others = """SELECT (SELECT count(*) FROM entities LEFT JOIN states USING (number)
             WHERE states.version IS NOT entities.version) + abs((SELECT count(*) FROM states)
             - (SELECT count(*) FROM entities))"""
+        first, last = f"(e.events - e.kept) / {CHUNK}", f"(e.events - 1) / {CHUNK}"
+        absent = f"""SELECT count(*) FROM entities e WHERE e.kept > 0 AND {last} - {first} + 1 IS NOT (SELECT count(*)
+            FROM chunks WHERE place BETWEEN e.number * {PLACES} + {first} AND e.number * {PLACES} + {last})"""
         with self.reading():
             self._require(row == ("ok",) for row in self.db.execute("PRAGMA integrity_check(1)").fetchall())
             entities = self.db.execute(f"SELECT {ENTITY}, 0 FROM entities")
@@ -420,13 +429,13 @@ class Store:
             )
             self._require(
                 digest_of((place,), events) == digest
-                for place, digest, events in self.db.execute(f"SELECT {CHUNK} FROM chunks")
+                for place, digest, events in self.db.execute(f"SELECT {EVENTS} FROM chunks")
             )
             self._require(
                 digest_of((key, kind, part, row)) == digest
                 for key, kind, part, digest, row in self.db.execute("SELECT key, kind, part, digest, row FROM beside")
             )
-            self._require([self.db.execute(others).fetchone() == (0,)])
+            self._require([self.db.execute(query).fetchone() == (0,) for query in (others, absent)])
             self.positions()
             return {"entities": self.count(), "answers": count}
 

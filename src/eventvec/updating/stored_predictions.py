@@ -11,6 +11,7 @@ import pyarrow as pa
 from eventvec.embedding import Progress
 from eventvec.errors import ConfigError, DataError
 from eventvec.models import Model, check_model
+from eventvec.precision import exact_cudnn
 from eventvec.sequences import Array
 from eventvec.tables.embeddings import row_columns
 from eventvec.tables.outputs import MARK
@@ -46,7 +47,7 @@ def stored_predictions(
         raise ConfigError(f"the model {model.id} predicts no label; train a head: ev.fit with labels= (fit --labels)")
     moment = None if until is None else instant(schema, until)
     names, times, columns, done = list[str](), list[Array](), list[dict[str, pa.Array]](), 0
-    with states.evaluating(), opened(state, model.states_of, create=False) as store, store.reading():
+    with states.evaluating(), exact_cudnn(), opened(state, model.states_of, create=False) as store, store.reading():
         count = store.count()
         for keys in store.keys(KEYS):
             every = store.facts(keys, time_type(schema))

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
-from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -24,13 +23,15 @@ from eventvec.blocks.rows import Rows
 from eventvec.dataset import Dataset, row_without_events
 from eventvec.errors import ConfigError, DataError, listed, shown
 from eventvec.models import Model
-from eventvec.schema import Categorical, Numeric
+from eventvec.schema import Categorical, Numeric, Static, Vector
 from eventvec.sequences import Array
-from eventvec.tables import keys
+from eventvec.tables import coding, keys
+from eventvec.tables.coding import plain_values
 from eventvec.tables.frames import with_key
 from eventvec.tables.label_times import TimedLabels, labels_beside, moments_of
 from eventvec.tables.read_options import LabelTime
-from eventvec.tables.sources import Tabular, events_table, open_source
+from eventvec.tables.sources import Tabular, events_table, kept, open_source
+from eventvec.tables.statics import vectors
 
 STATIC, LABELS, FEATURES = "static", "labels ", "features "
 """The kinds of rows; the last two stand before the name of a label or of a table."""
@@ -80,6 +81,7 @@ class TablesBeside:
 
     def __init__(self, model: Model) -> None:
         self.model, self._empty = model, row_without_events(model.schema)
+        self._keys = {model.schema.key, model.schema.key_out}
         self._static = model.static_inputs
         self._labels: dict[str, tuple[EarlierLabels, str | None]] = {}
         self._features: dict[str, CallerFeatures] = {}
@@ -88,6 +90,7 @@ class TablesBeside:
                 block = head.blocks.get(name, model.blocks.get(name))
                 if name == EARLIER and isinstance(block, EarlierLabels):
                     self._labels[label] = (block, head.label_time)
+                    self._keys.add(block.key)
                 if isinstance(block, CallerFeatures):
                     self._features[block.name] = block
 
@@ -118,44 +121,51 @@ class TablesBeside:
             raise ConfigError(f"the model {self.model.id} does not read {what}; leave out {option}= (--{option})")
 
     def _source(self, table: Given) -> Tabular:
-        return events_table(table, self.model.schema.key) if isinstance(table, list | tuple) else with_key(table)
+        if not isinstance(table, list | tuple):
+            return kept(with_key(table))
+        if any(isinstance(row, Mapping) and not self._keys & row.keys() for row in table):
+            raise DataError(f"a row has no {shown(self.model.schema.key)}; every row needs a key")
+        return events_table(table, self.model.schema.key)
 
     def _static_rows(self, table: Tabular) -> Iterator[TableRow]:
         opened = open_source(table)
         key = self.model.schema.key_in(opened.types)
         opened.need([key, *self._static], "the static table")
-        frame = pl.DataFrame(opened.load([key, *self._static]))
-        for name, row in _by_key(frame, key, "the static table"):
-            yield TableRow(name, STATIC, "", _json(row))
+        loaded = opened.load([key, *self._static])
+        columns = {name: _plain(self._field(name), loaded.column(name)) for name in self._static}
+        yield from _by_key(loaded, key, columns, "the static table", STATIC)
 
     def _label_rows(self, table: Tabular) -> Iterator[TableRow]:
         nothing = Dataset(pa.array([], pa.string()), self._empty[:0], self.model.schema)
-        known = open_source(table).types
-        if not (names := [name for name in self._labels if name in known]):
+        types = open_source(table).types
+        if not (names := [name for name in self._labels if name in types]):
             raise DataError(f"the table of labels has none of the labels {listed(map(shown, self._labels))}")
         for label in names:
             block, time = self._labels[label]
             timed = labels_beside(nothing, table, [label], LabelTime(time), key=block.key)
             texts = keys.texts(keys.key_series(timed.table[block.key].to_arrow()).to_arrow())
             assert timed.moments is not None
-            for name, moment, value in zip(texts, timed.moments, timed.table[label].to_list(), strict=True):
+            values = plain_values(timed.table[label]).tolist()
+            for name, moment, value in zip(texts, timed.moments, values, strict=True):
                 if name is not None and moment is not None and value is not None:
-                    row = _json({"time": moment, "value": value})
+                    if not isinstance(value, str | bool | int | float):
+                        raise DataError(f"the label {shown(label)} holds {timed.table[label].dtype}; accepted: text, "
+                                        "booleans, numbers")  # fmt: skip
+                    row = json.dumps({"time": moment, "value": value})
                     yield TableRow(name, LABELS + label, row, row)
 
     def _feature_rows(self, name: str, table: Tabular) -> Iterator[TableRow]:
         block, opened, where = self._features[name], open_source(table), f"the table of features {shown(name)}"
         key = self.model.schema.key_in(opened.types)
         opened.need([key, *block.columns], where)
-        timed = [block.time] if block.time is not None and block.time in opened.types else []
-        frame = pl.DataFrame(opened.load([key, *timed, *block.columns]))
-        moments = None
+        timed = block.time if block.time in opened.types else None
+        loaded = opened.load([key, *([timed] if timed else []), *block.columns])
+        columns = {column: _numbers(column, loaded.column(column), where) for column in block.columns}
+        parts = None
         if timed:
-            moments = moments_of(frame[timed[0]], self.model.schema, where)[0]
-            frame = frame.drop(timed[0]).with_columns(moments.alias(timed[0])).filter(moments.is_not_null())
-        for text, row in _by_key(frame, key, where, *timed):
-            part = "" if not timed else str(row.pop(timed[0]))
-            yield TableRow(text, FEATURES + name, part, _json(row))
+            moments = moments_of(pl.Series(timed, loaded.column(timed)), self.model.schema, where)[0]
+            parts = [None if moment is None else str(moment) for moment in moments.to_list()]
+        yield from _by_key(loaded, key, columns, where, FEATURES + name, parts)
 
     def beside(self, data: Dataset, names: Sequence[str], moments: Array, stored: Sequence[TableRow]) -> Rows:
         """Return what blocks read of entities: their events, and what a store has of tables.
@@ -189,7 +199,7 @@ class TablesBeside:
             features[name] = pl.DataFrame({self.model.schema.key: list(names), **values})
         return Rows(data, labels, features)
 
-    def _field(self, name: str) -> Any:
+    def _field(self, name: str) -> Static:
         return self.model.schema.static_field(name)
 
     def _timed(self, label: str, stored: Sequence[TableRow]) -> TimedLabels:
@@ -209,36 +219,68 @@ def identity_of(rows: Sequence[TableRow]) -> str:
     return hashlib.blake2b("\n".join(sorted(map(json.dumps, rows))).encode(), digest_size=16).hexdigest()
 
 
-def _by_key(frame: pl.DataFrame, key: str, where: str, *others: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the canonical text of the key of each row and the row without it; rows without a key are left out."""
-    frame = frame.filter(frame[key].is_not_null())
-    texts = keys.texts(keys.key_series(frame[key].to_arrow()).to_arrow())
-    of_rows = pl.DataFrame([texts.alias(key), *(frame[name] for name in others)])
-    if again := len(frame) - of_rows.n_unique():
+def _by_key(
+    table: pa.Table,
+    key: str,
+    columns: Mapping[str, list[Any]],
+    where: str,
+    kind: str,
+    parts: Sequence[str | None] | None = None,
+) -> Iterator[TableRow]:
+    """Yield the rows of a table, by the values of its columns; those without a key, or without a time, are left out.
+
+    Args:
+        table: The table, of which the keys are read.
+        key: Its column of keys.
+        columns: The values of each column.
+        where: The table in words.
+        kind: The kind of its rows.
+        parts: What distinguishes the rows of an entity, None where it is missing; by default nothing.
+    """
+    texts = keys.texts(table.column(key).combine_chunks()).to_list()
+    parts = [""] * len(texts) if parts is None else parts
+    places = [row for row, each in enumerate(zip(texts, parts, strict=True)) if None not in each]
+    if again := len(places) - len({(texts[row], parts[row]) for row in places}):
         raise DataError(f"{where} has {again:,} repeated keys; each entity needs one row")
-    yield from zip(texts, frame.drop(key).to_dicts(), strict=True)
+    for row in places:
+        values = json.dumps({name: column[row] for name, column in columns.items()})
+        yield TableRow(texts[row], kind, str(parts[row]), values)
 
 
-def _column(values: list[Any], field: Any) -> pl.Series:
+def _plain(field: Static, column: pa.ChunkedArray) -> list[Any]:
+    """Return the values of a static column as JSON has them: canonical texts, numbers or lists, None where missing."""
     if isinstance(field, Categorical):
-        return pl.Series([None if value is None else _text(value) for value in values], dtype=pl.String)
+        coded = coding.coded(field.name, column)
+        texts = [*coded.values.to_pylist(), None]  # -1 is missing
+        return [texts[code] for code in coded.codes.tolist()]
+    if isinstance(field, Numeric):
+        return _without_nan(coding.numbers(field.name, column))
+    if isinstance(field, Vector):
+        several = vectors(field.name, column, field.size)
+        return [None if np.isnan(row[0]) else row.tolist() for row in several]
+    written: list[Any] = coding.decoded(column).cast(pa.large_string()).to_pylist()
+    return written
+
+
+def _numbers(name: str, column: pa.ChunkedArray, where: str) -> list[Any]:
+    """Return the numbers of a column of a caller's table, None where missing."""
+    if coding.kind_of(column.type) not in ("integer", "float", "boolean", "empty"):
+        raise DataError(f"column {shown(name)} of {where} holds {column.type}; accepted: numbers, booleans")
+    values: Array = pl.Series(column).cast(pl.Float64).to_numpy()
+    if np.isinf(values).any():
+        raise DataError(f"column {shown(name)} of {where} has infinite numbers; accepted: finite or missing ones")
+    return _without_nan(values)
+
+
+def _without_nan(values: Array) -> list[float | None]:
+    return [None if math.isnan(value) else float(value) for value in values]
+
+
+def _column(values: list[Any], field: Static) -> pl.Series:
+    """Return a static column of what a store has of entities."""
     if isinstance(field, Numeric):
         return pl.Series(values, dtype=pl.Float64)
-    width = len(field.mean)
-    rows = [[np.nan] * width if value is None else value for value in values]
-    return pl.Series(rows, dtype=pl.Array(pl.Float64, width))
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _json(row: Mapping[str, Any]) -> str:
-    def plain(value: Any) -> Any:
-        if isinstance(value, Decimal):
-            return float(value)
-        if isinstance(value, date | datetime):
-            return str(value)
-        raise TypeError(f"a store holds numbers, texts and lists of numbers, got {type(value).__name__}")
-
-    return json.dumps(row, sort_keys=True, default=plain)
+    if isinstance(field, Vector):
+        rows = [[np.nan] * field.size if value is None else value for value in values]
+        return pl.Series(rows, dtype=pl.Array(pl.Float64, field.size))
+    return pl.Series(values, dtype=pl.String)
