@@ -33,11 +33,11 @@ PARTS = {
 def flights(small: bool) -> tuple[pl.DataFrame, dict[str, Any], pl.DataFrame, str]:
     """Return the flights of 2013 from New York, their roles, labels of aircraft and the label's name."""
     events = ev.datasets.flights_frames()[0].sort("time")
-    events = events.filter(pl.col("carrier") == "DL") if small else events
+    some = events.filter(pl.col("carrier") == ("F9" if small else "DL"))
     roles = {"key": "tailnum", "time": "time"}
-    data = ev.read(events.filter(pl.col("carrier") == "DL"), **roles)
+    data = ev.read(some, **roles)
     labels = pl.DataFrame(ev.future_labels(data, every="1mo", horizon="14d", name="idle"))
-    return events, roles, labels.filter(pl.col("time") < pl.col("time").max()), "idle"
+    return some if small else events, roles, labels.filter(pl.col("time") < pl.col("time").max()), "idle"
 
 
 def payments(small: bool) -> tuple[pl.DataFrame, dict[str, Any], pl.DataFrame, str]:
@@ -48,16 +48,18 @@ def payments(small: bool) -> tuple[pl.DataFrame, dict[str, Any], pl.DataFrame, s
     names: dict[str, Any] = {}
     for cell in cells[:4]:
         exec(cell, names)
-    labels = names["panel"].select("customer", "at", "leaves")
-    return names["payments"].sort("at"), names["columns"], labels.sample(500, seed=0) if small else labels, "leaves"
+    some = pl.col("customer") < (100 if small else names["n"])
+    labels = names["panel"].select("customer", "at", "leaves").filter(some)
+    return names["payments"].sort("at").filter(some), names["columns"], labels, "leaves"
 
 
 def stays(small: bool) -> tuple[pl.DataFrame, dict[str, Any], pl.DataFrame, str]:
     """Return the measurements of intensive-care stays, with the deaths in hospital."""
     folder = Path(os.environ["EVENTVEC_DATA"]) / "physionet2012"
     events = pl.read_parquet(folder / "events.parquet").sort("minutes")
-    labels = pl.read_parquet(folder / "outcomes.parquet").select("record_id", died=pl.col("In-hospital_death") == 1)
-    some = labels.head(300 if small else 3000)
+    outcomes = pl.read_parquet(folder / "outcomes.parquet")
+    labels = outcomes.select(record_id="RecordID", died=pl.col("In-hospital_death") == 1)
+    some = labels.head(60 if small else 3000)
     events = events.join(some, on="record_id", how="semi") if small else events
     roles = {"key": "record_id", "time": "minutes", "categorical": ["parameter"], "numeric": ["value"]}
     return events.select("record_id", "minutes", "parameter", "value"), roles, some, "died"
@@ -99,8 +101,9 @@ def size(model: ev.Model, events: pl.DataFrame, state: Path) -> Row:
 
 def night(small: bool) -> list[Row]:
     """Return the seconds of predicting many entities from the store alone, and of reading their events instead."""
-    events, roles, labels, label = flights(small=True)
-    model, count = predictor(events, roles, labels, label), 200 if small else 100_000
+    events, roles, labels, label = flights(small)
+    events = events if small else events.filter(pl.col("carrier") == "DL")
+    model, count = predictor(events, roles, labels, label), 60 if small else 100_000
     folder = Path(tempfile.mkdtemp(dir=".", prefix=".stores-"))
     try:
         copies, n = -(-count // events["tailnum"].n_unique()), 0
