@@ -41,7 +41,7 @@ def test_predictions_of_touched_entities_and_of_all(folder: Path, tmp_path: Path
         line = ("update", model, folder / f"{name}.parquet", "--state", state, "-o", tmp_path / f"{name}.parquet")
         result = invoke(*line, "--json")
         assert result.exit_code == 0, result.output
-        assert json.loads(result.stdout)["labels"] == ["big"]
+        assert json.loads(result.stdout)["columns"] == ["id", "at", "prediction", "p_false", "p_true"]
     touched = pl.read_parquet(tmp_path / "second.parquet")
     assert touched.columns == ["id", "at", "prediction", "p_false", "p_true"]
     assert len(touched) == pl.read_parquet(folder / "second.parquet")["id"].n_unique()
@@ -53,9 +53,11 @@ def test_predictions_of_touched_entities_and_of_all(folder: Path, tmp_path: Path
     both = every.join(whole, on="id")
     assert len(both) == 12
     np.testing.assert_allclose(both["p_true"], both["p_true_right"], atol=1e-6)
+    new = ("update", model, folder / "second.parquet", "--state", tmp_path / "new")
     for arguments, message in (
-        (("update", model, folder / "second.parquet", "--state", tmp_path / "new", "-o", "duckdb:///z.db#p"), "a file"),
+        ((*new, "-o", "duckdb:///z.db#p"), "a file"),
         (("update", model, "--state", state, "--labels", folder / "labels.parquet"), "does not read earlier labels"),
+        ((*new, "--static", folder / "labels.parquet", "-o", folder / "labels.parquet", "--overwrite"), "input"),
         (("predict", model, folder / "first.parquet", "--state", state, "-o", tmp_path / "x"), "either EVENTS, or"),
         (("predict", model, "--state", state, "--static", folder / "labels.parquet", "-o", tmp_path / "x"), "static"),
         (("predict", model, "--state", tmp_path / "new", "-o", tmp_path / "x.parquet"), "there is no such file"),

@@ -178,6 +178,25 @@ def test_only_the_latest_events_are_stored_and_read_as_many_as_the_user_says(tmp
             )
 
 
+@pytest.mark.parametrize("name", ["transformer", "gru"])
+def test_a_network_without_a_state_learns_and_predicts_from_as_many_events_as_the_user_says(
+    tmp_path: Path, name: str
+) -> None:
+    events = table("integer", seed=1).filter(pl.col("card") < 6)
+    people = events.group_by("card", maintain_order=True).agg(big=pl.col("paid").sum() > 200)
+    data = ev.read(
+        events, key="card", time="at", numeric=["paid"], static=people, static_columns={"big": "categorical"}
+    )
+    encoder = {"name": name, "dim": 8, **({"heads": 2} if name == "transformer" else {})}
+    tables = {"method": {"name": "supervised", "label": "big"}, "encoder": encoder}
+    ev.fit(data, method=tables, epochs=1, latest=7, out=tmp_path / "run")
+    run = ev.load(tmp_path / "run")
+    is_old = pl.int_range(pl.len()).over("card") < pl.len().over("card") - 7
+    changed = events.with_columns(paid=pl.when(is_old).then(pl.col("paid") * 3 + 1).otherwise("paid"))
+    first, second = (values(ev.predict(run, each).sort_by("card")) for each in (events, changed))
+    assert np.array_equal(first, second) == (name == "transformer")
+
+
 def test_a_batch_given_again_returns_its_predictions_also_after_a_later_push_and_a_new_head(tmp_path: Path) -> None:
     run, events = model("timestamp"), table("timestamp", seed=5)
     first = ev.update(run, events[:300], tmp_path / "state")

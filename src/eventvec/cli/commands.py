@@ -287,7 +287,8 @@ def update(
 
     They follow from what is stored of the entity, and these events alone.
 
-    A file has the rows of these entities only. In a table of a database, the rows of other entities remain.
+    A file has the rows of these entities only. A table of a database gets the vectors, and the rows of other entities
+    remain.
 
     Example: `eventvec update run today.parquet --state state.db -o fresh.parquet`
 
@@ -336,11 +337,13 @@ def update(
         _show_shards(shards, json_, new=shards.new, late=shards.late)
         return
     tables.check_place(state)
-    tables.check_output(output, [run, events, state, *followed, options.get("history")], overwrite=overwrite)
+    inputs = [run, events, state, *followed, options.get("history"), static, labels, *named_tables(features).values()]
+    tables.check_output(output, inputs, overwrite=overwrite)
     from eventvec.updating import batches
 
     trained = on_device(run, device)
-    if (trained.heads or trained.declared.label_fields) and address_of(output) is not None:
+    merges = address_of(output) is not None
+    if merges and not trained.vector:
         raise ConfigError(
             "the predictions of a batch are written to a file; a table of a database gets those of all entities: "
             "eventvec predict MODEL --state STORE -o ADDRESS"
@@ -355,12 +358,16 @@ def update(
     if z is not None:
         for path, each in followed.items():  # before the output, whose absence tells a job to try again
             each.update(z).save(path)
-    written = z if updated.predictions is None else updated.predictions
-    assert written is not None
-    tables.write(output, written, merge=address_of(output) is not None, overwrite=overwrite)
+    about: dict[str, Any]
+    if updated.predictions is not None and not merges:
+        written: Any = updated.predictions
+        about = {"columns": written.column_names}
+    else:
+        assert z is not None
+        written, about = z, {"dim": z.shape[1]}
+    tables.write(output, written, merge=merges, overwrite=overwrite)
     counts = {"entities": len(written), "new": updated.new, "late": updated.late, "applied": updated.applied}
-    held = {"labels": list(trained.heads)} if z is None else {"dim": z.shape[1]}
-    terminal.show({"output": name_of(output), **counts, **held, "run": trained.id}, json_)
+    terminal.show({"output": name_of(output), **counts, **about, "run": trained.id}, json_)
 
 
 @command

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.dataset import static_values
-from eventvec.encoders.interface import Encoder, bound_reading, check_encoder, embed_beginnings, rows_read
+from eventvec.encoders.interface import Encoder, check_encoder, embed_beginnings, rows_read
 from eventvec.encoders.static_inputs import StaticInputs
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods import label_losses
@@ -100,7 +100,6 @@ class Supervised(nn.Module):
         super().__init__()
         check_encoder(encoder)
         check_schema(schema)
-        bound_reading(encoder)
         self.label_fields = tuple(label_losses.label_field(schema, name) for name in label_losses.label_names(label))
         self.encoder, self.schema, self.batch_norm = encoder, schema, batch_norm
         self.label = label if isinstance(label, str) else tuple(label)

@@ -82,6 +82,6 @@ def predictions_of(
     features = features_of({name: blocks[name] for name in names}, rows)
     predicted = dict[str, Array]()
     for label, head in heads.items():
-        own = features_of({name: head.blocks[name] for name in head.used if name in head.blocks}, rows)
-        predicted[label] = head.predict({**features, **own}, len(rows.data))
+        of_label = features_of({name: head.blocks[name] for name in head.used if name in head.blocks}, rows)
+        predicted[label] = head.predict({**features, **of_label}, len(rows.data))
     return predicted, features

@@ -74,13 +74,14 @@ class EnteredAnswer(BaseModel):
 class PushedAnswer(BaseModel):
     """The entities that a push has events of, after it."""
 
-    run: str
+    run: str = Field(description="The model that gave these answers; of a push that is given again, the one of then.")
     keys: list[str]
     vectors: list[list[float]] = Field(description="Empty lists if the model has no vectors.")
     predictions: list[dict[str, Any]] = Field(
         description="The columns of `eventvec predict` for each key after its last event; empty objects if the model "
         "predicts no label."
     )
+    times: list[Any] = Field(description="The moment of each prediction, the time of the last event.")
     applied: bool = Field(description="Whether it was applied now; false if it was applied before.")
     new: int
     late: int

@@ -106,8 +106,9 @@ def application(session: StateSession, options: ServeOptions, token: str | None 
         measures.push(time.perf_counter() - began, applied, pushed.late if pushed.applied else 0)
         return answered(
             {
-                "run": run, "keys": pushed.keys, "vectors": pushed.vectors.tolist(),
-                "predictions": pushed.predictions, "applied": pushed.applied, "new": pushed.new, "late": pushed.late,
+                "run": pushed.model, "keys": pushed.keys, "vectors": pushed.vectors.tolist(),
+                "predictions": pushed.predictions, "times": pushed.times, "applied": pushed.applied,
+                "new": pushed.new, "late": pushed.late,
                 "notes": [*notes, *pushed.notes],
             }
         )  # fmt: skip

@@ -43,7 +43,7 @@ from eventvec.updating.entity_state import Held, States
 from eventvec.updating.late_events import plan
 from eventvec.updating.store import Facts
 from eventvec.updating.store_file import explaining, opened
-from eventvec.updating.tables_beside import Given, TablesGiven
+from eventvec.updating.tables_beside import Given
 
 
 def open_state(
@@ -189,28 +189,25 @@ class StateSession:
         features: Mapping[str, Given] | None = None,
         batch_id: str | None = None,
     ) -> bool:
-        """Enter rows of tables that the model reads beside events, and return whether they are new.
-
-        The same rows given again change nothing.
+        """Enter rows of tables that the model reads beside events, and return whether something has changed.
 
         Args:
             static: Static columns of entities: a table, or a list of dictionaries with the key. A later row of an
                 entity replaces its earlier one.
             labels: Labels that became known, with their times, for heads that read earlier ones from a table.
             features: Tables of further features that heads learned from, by name; as for `static`.
-            batch_id: A name for these rows, which then identifies them.
+            batch_id: A name for these rows, which are then entered once, whatever has replaced them since.
 
         Raises:
             ConfigError: If the model reads no such table, or the session only reads or is closed.
             DataError: If a table cannot be used.
         """
-        given = TablesGiven(static, labels, features or {})
         self._refuse_reading()
-        if not given:
+        if static is None and labels is None and not features:
             raise ConfigError("give a table: static=, labels= or features=")
         name = Push([], batch_id).name  # which is text, and of Unicode
         try:
-            rows = self._answers.tables.rows(given)
+            rows = self._answers.tables.rows(static, labels, features)
         except UnicodeError as error:
             raise DataError("the tables have text that is not Unicode") from error
         with self._using(self._writing), self._writer.writing():

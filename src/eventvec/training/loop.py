@@ -19,7 +19,7 @@ from eventvec.blocks.untrained import EventBlock, sizes_beside
 from eventvec.config import Table, complete, describe
 from eventvec.dataset import Dataset, check_entities, period
 from eventvec.embedding import choose_device
-from eventvec.encoders.interface import attach_lineage, lineage_of
+from eventvec.encoders.interface import attach_lineage, bound_reading, lineage_of
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.files import path_only, write_text
 from eventvec.methods.declarations import Method, declared, static_notes
@@ -73,6 +73,7 @@ def train(
     options = gather({**(defaults(data.sequences) if defaults else {}), **given}, FitOptions).bounded
     path = None if out is None else path_only(out)
     _check_freeze(method, options)
+    bound_reading(method.encoder, options.latest)
     if device is not None:
         method.to(choose_device(device))
     place = next(method.parameters()).device

@@ -39,7 +39,7 @@ from eventvec.updating.entity_state import Held, States
 from eventvec.updating.late_events import Plan, histories_of, plan, refusal
 from eventvec.updating.store import CHUNK, RESTORE, ROWS, Batch, Entities, Facts, Store
 from eventvec.updating.store_file import Shard, opened
-from eventvec.updating.tables_beside import Given, TableRow, TablesBeside, TablesGiven, identity_of
+from eventvec.updating.tables_beside import Given, TableRow, TablesBeside, digest_of_rows
 from eventvec.updating.update_options import UpdateOptions
 
 Events: TypeAlias = Dataset | Tabular | Sequence[Mapping[str, Any]]
@@ -134,18 +134,18 @@ def update(
         True
     """
     chosen, form = gather_all(options, UpdateOptions, TableFormat)
-    beside = TablesGiven(static, labels, features or {})
+    tables = [table for table in (static, labels, *(features or {}).values()) if table is not None]
+    rows = TablesBeside(model).rows(static, labels, features) if tables else []
     if events is not None:
-        return apply_batch(model, events, state, chosen, form, beside=beside)
-    if not beside:
+        return apply_batch(model, events, state, chosen, form, rows=rows)
+    if not tables:
         raise ConfigError(
             "give events, or a table with static= (--static), labels= (--labels) or features= (--features)"
         )
-    rows = TablesBeside(model).rows(beside)
     with opened(state, model.states_of) as store, store.writing():
         applied = enter(store, rows, chosen.batch_id, chosen.keep)
     nothing = Dataset(pa.array([], pa.string()), row_without_events(model.schema)[:0], model.schema)
-    notes = () if applied else ("these rows were entered before; nothing was changed",)
+    notes = () if applied else ("the store has these rows already; nothing was changed",)
     return Updated(None, None, nothing, applied, 0, 0, notes)
 
 
@@ -158,7 +158,7 @@ def enter(store: Store, rows: list[TableRow], batch_id: str | None, keep: int | 
         there = set(store.beside(list(dict.fromkeys(row.key for row in rows))))
         store.add_beside(new := [row for row in rows if tuple(row) not in there])
         return bool(new)
-    identity = identity_of(rows)
+    identity = digest_of_rows(rows)
     batch = store.batch(batch_id, identity)
     if batch is not None and batch.fingerprint != identity:
         raise DataError(
@@ -179,20 +179,19 @@ def apply_batch(
     chosen: UpdateOptions,
     form: TableFormat,
     shard: Shard | None = None,
-    beside: TablesGiven | None = None,
+    rows: Sequence[TableRow] = (),
 ) -> Updated:
     """Return what `update` returns, also from the store of a shard.
 
     Args:
         shard: The place of the store in a folder of stores.
-        beside: The tables that are entered with the events.
+        rows: The rows of tables that are entered with the events.
     """
     events = _rereadable(events, model.schema.key)
     read = _with_events(_coded(model, events, form)).to("cpu")
     data, names = in_key_order(read)
     identity = batch_identity(data, Path(state).absolute().parent)
     states, answers = States(model), Answers(model)
-    rows = answers.tables.rows(beside) if beside else []
     with states.evaluating(), exact_cudnn(), opened(state, model.states_of, shard=shard) as store, store.writing():
         batch = store.batch(chosen.batch_id, identity)
         if batch:

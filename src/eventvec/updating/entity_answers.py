@@ -101,14 +101,14 @@ class Answers:
     ) -> tuple[Answer, dict[str, Features]]:
         """Return the answers about entities, and the features of the model's blocks that were read.
 
-        Raises:
-            DataError: If the trained encoder, whose vector is returned, cannot read an entity.
-
         Args:
             x: What blocks read of their events, see `States.rows`.
             names: The canonical texts of their keys.
             moments: `(n,)` the moments of prediction.
             store: What has their rows of tables beside events.
+
+        Raises:
+            DataError: If the trained encoder, whose vector is returned, cannot read an entity.
         """
         model, n = self.model, len(x)
         data = Dataset(pa.array(names, pa.string()), x, model.schema, moments=moments)

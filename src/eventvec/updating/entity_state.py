@@ -87,9 +87,9 @@ class States:
         self.inclusive = any(head.inclusive for head in heads)
         self.waits = bool(model.heads) or schema.known_at is not None
         depths = [each.latest for each in has.values() if each.latest is not None]
-        own = [block for head in heads for name, block in head.blocks.items() if name in head.used]
-        depths += [block.latest for block in own if isinstance(block, LabelsByRule)]
-        depths += [LATEST for block in own if isinstance(block, Network)]
+        of_labels = [block for head in heads for name, block in head.blocks.items() if name in head.used]
+        depths += [block.latest for block in of_labels if isinstance(block, LabelsByRule)]
+        depths += [LATEST for block in of_labels if isinstance(block, Network)]
         self.depth = max([*depths, int(self.waits)])
         used = {*model.vector, *(name for head in heads for name in head.used)}
         self.valued = {
@@ -135,8 +135,8 @@ class States:
             running, now = self._continued(stack(settled, new), held.running.repeat(2, 1)).chunk(2)
         else:
             running, now = self._continued(settled, held.running), None
-        kept = both.lengths.clamp(max=self.depth + waiting)
-        return Held(running, both.slice(rows, both.lengths - kept, kept), waiting, now=now)
+        n_kept = both.lengths.clamp(max=self.depth + waiting)
+        return Held(running, both.slice(rows, both.lengths - n_kept, n_kept), waiting, now=now)
 
     def _unsettled(self, x: Sequences, begin: Tensor, last_time: Array) -> Tensor:
         """Return `(n,)` how many of the last events of rows, from a place on, a prediction may be made without.

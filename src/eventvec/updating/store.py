@@ -249,13 +249,12 @@ class Store:
         begin = (facts.events - facts.kept) // size
         rows = np.flatnonzero(facts.kept)
         low = (facts.number[rows] * PLACES + begin[rows]).tolist()
-        found = self._between(list(zip(rows.tolist(), low, strict=True)))
-        found = self._typed(found, int, int, int, bytes)
-        self._require(digest_of((place,), events) == digest for _, place, digest, events in found)
+        chunks = self._typed(self._between(list(zip(rows.tolist(), low, strict=True))), int, int, int, bytes)
+        self._require(digest_of((place,), events) == digest for _, place, digest, events in chunks)
         counts = -(-facts.events[rows] // size) - begin[rows]
         expected = np.repeat(np.array(low, np.int64) - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-        self._require([np.array_equal(np.array([place for _, place, *_ in found], np.int64), expected)])
-        return [(row, events) for row, _, _, events in found]
+        self._require([np.array_equal(np.array([place for _, place, *_ in chunks], np.int64), expected)])
+        return [(row, events) for row, _, _, events in chunks]
 
     def _between(self, lows: list[tuple[int, int]]) -> list[tuple[Any, ...]]:
         """Return the chunks of entities from some places on, each after the number beside the place."""

@@ -19,10 +19,8 @@ from eventvec.tables.times import Instant, instant
 from eventvec.updating.batches import parts_of, read_held, time_type
 from eventvec.updating.entity_answers import Answers
 from eventvec.updating.entity_state import States
+from eventvec.updating.store import ROWS
 from eventvec.updating.store_file import opened
-
-KEYS = 2**14
-"""The number of keys that are in memory at a time."""
 
 
 def stored_predictions(
@@ -49,7 +47,7 @@ def stored_predictions(
     names, times, columns, done = list[str](), list[Array](), list[dict[str, pa.Array]](), 0
     with states.evaluating(), exact_cudnn(), opened(state, model.states_of, create=False) as store, store.reading():
         count = store.count()
-        for keys in store.keys(KEYS):
+        for keys in store.keys(ROWS):
             every = store.facts(keys, time_type(schema))
             states.check(every)
             for rows in parts_of(every.kept):

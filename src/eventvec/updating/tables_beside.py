@@ -10,7 +10,6 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -54,24 +53,6 @@ class TableRow(NamedTuple):
     row: str
 
 
-@dataclass(frozen=True)
-class TablesGiven:
-    """Tables that are given beside events, each a table or a list of dictionaries.
-
-    Args:
-        static: The static columns of entities.
-        labels: Labels that became known, with their times.
-        features: Further features by the name of their table.
-    """
-
-    static: Given | None = None
-    labels: Given | None = None
-    features: Mapping[str, Given] = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        return self.static is not None or self.labels is not None or bool(self.features)
-
-
 class TablesBeside:
     """The tables that a model reads beside events.
 
@@ -97,21 +78,26 @@ class TablesBeside:
     def __bool__(self) -> bool:
         return bool(self._static or self._labels or self._features)
 
-    def rows(self, given: TablesGiven) -> list[TableRow]:
-        """Return the rows of tables, in order.
+    def rows(self, static: Given | None, labels: Given | None, features: Mapping[str, Given] | None) -> list[TableRow]:
+        """Return the rows of tables, each a table or a list of dictionaries.
+
+        Args:
+            static: The static columns of entities.
+            labels: Labels that became known, with their times.
+            features: Further features by the name of their table.
 
         Raises:
             ConfigError: If the model does not read one of them.
-            DataError: If a column is absent, or an entity has two rows.
+            DataError: If a column is absent or of another type, or an entity has two rows.
         """
         rows = list[TableRow]()
-        if given.static is not None:
+        if static is not None:
             self._require(bool(self._static), "static columns", "static")
-            rows += self._static_rows(self._source(given.static))
-        if given.labels is not None:
+            rows += self._static_rows(self._source(static))
+        if labels is not None:
             self._require(bool(self._labels), "earlier labels from a table", "labels")
-            rows += self._label_rows(self._source(given.labels))
-        for name, table in given.features.items():
+            rows += self._label_rows(self._source(labels))
+        for name, table in (features or {}).items():
             self._require(name in self._features, f"the table of features {shown(name)}", "features")
             rows += self._feature_rows(name, self._source(table))
         return rows
@@ -214,7 +200,7 @@ class TablesBeside:
         return TimedLabels(table, [label], block.key, LabelTime(time), "the store", None, None, time, at)
 
 
-def identity_of(rows: Sequence[TableRow]) -> str:
+def digest_of_rows(rows: Sequence[TableRow]) -> str:
     """Return a digest of rows of tables, in any order."""
     return hashlib.blake2b("\n".join(sorted(map(json.dumps, rows))).encode(), digest_size=16).hexdigest()
 
