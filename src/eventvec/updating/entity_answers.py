@@ -71,6 +71,7 @@ class Answers:
         self._network = predictor.eval() if isinstance(predictor, Predictor) else None
         self._network_dim = 0 if self._network is None else int(self._network.encoder.dim)
         self.tables = TablesBeside(model)
+        self._may_be_unreadable = LEARNED in model.vector and not capabilities(model.method.encoder).has_state
         targets = () if self._network is None else model.declared.label_fields
         of_networks = {each.name: class_names(each) for each in targets}
         self.labels = {**of_networks, **{name: head.class_names for name, head in model.heads.items()}}
@@ -92,7 +93,7 @@ class Answers:
         model = self.model
         if not model.vector:
             return np.empty((len(x), 0), np.float32)
-        if LEARNED in model.vector and not capabilities(model.method.encoder).has_state:
+        if self._may_be_unreadable:
             _check_readable(model.method.encoder, x)
         return np.concatenate([features[name][0] for name in model.vector], 1).astype(np.float32, copy=False)
 

@@ -127,6 +127,8 @@ class States:
             held: What was stored before.
             last_time: `(n,)` the time of the last event of each, of these or those before.
         """
+        if not self.depth:  # running states alone
+            return Held(self._continued(x, held.running), self._nothing(len(x)), held.waiting)
         both = _joined(held.events, x)
         rows, begin = torch.arange(len(both)), both.lengths - x.lengths - held.waiting
         waiting = self._unsettled(both, begin, last_time) if self.waits else torch.zeros_like(begin)
@@ -252,8 +254,13 @@ class States:
 
     def begun(self, n: int) -> Held:
         """Return what is stored of `n` entities without events."""
+        nothing = self._nothing(n)
+        return Held(self._start.expand(n, -1), nothing, nothing.lengths)
+
+    def _nothing(self, n: int) -> Sequences:
+        """Return `n` rows without events."""
         none = torch.zeros(n, dtype=torch.int64)
-        return Held(self._start.expand(n, -1), Sequences(self._empty.columns, none, none), none)
+        return Sequences(self._empty.columns, none, none)
 
     def read(
         self,
@@ -282,8 +289,7 @@ class States:
             running = self._start.repeat(len(known), 1)
             if len(states):
                 running[torch.from_numpy(known)] = self._tensor([state for state, _ in states])
-        none = torch.zeros(len(known), dtype=torch.int64)
-        events = self._events(chunks, kept) if chunks else Sequences(self._empty.columns, none, none)
+        events = self._events(chunks, kept) if chunks else self._nothing(len(known))
         return Held(running, events, torch.from_numpy(waiting.copy()), values)
 
     def values(self, features: Mapping[str, Features], n: int) -> list[bytes]:
@@ -313,6 +319,8 @@ class States:
             events: `(n,)` the number of all events of each entity.
             begin: `(n,)` the first event to write, counted from an entity's first.
         """
+        if not self.depth:
+            return
         x, kept = held.events, held.events.lengths.numpy()
         begin = np.maximum(begin, events - kept)
         part = x.slice(torch.arange(len(x)), torch.from_numpy(begin - events + kept), torch.from_numpy(events - begin))

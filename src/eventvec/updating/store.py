@@ -246,8 +246,10 @@ class Store:
 
     def chunks(self, facts: Facts, size: int) -> list[tuple[int, bytes]]:
         """Return the bytes of chunks of `size` events with the latest events, each after the row of its entity."""
-        begin = (facts.events - facts.kept) // size
         rows = np.flatnonzero(facts.kept)
+        if not len(rows):
+            return []
+        begin = (facts.events - facts.kept) // size
         low = (facts.number[rows] * PLACES + begin[rows]).tolist()
         chunks = self._typed(self._between(list(zip(rows.tolist(), low, strict=True))), int, int, int, bytes)
         self._require(digest_of((place,), events) == digest for _, place, digest, events in chunks)
