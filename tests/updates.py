@@ -80,7 +80,7 @@ def content(state: Path) -> list[tuple[Any, ...]]:
     """Return what a store holds for each entity."""
     with sqlite3.connect(state) as db:
         return db.execute(
-            "SELECT key, events, dropped, last_time, state FROM entities JOIN states USING (number) ORDER BY key"
+            "SELECT key, events, dropped, last_time, state FROM entities ORDER BY key"
         ).fetchall()
 
 

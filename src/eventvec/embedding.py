@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -185,16 +185,14 @@ def read_states(encoder: Encoder, x: Sequences, state: Tensor) -> Tensor:
     """Return `(n, dim)` float32 what `encode` does of whole histories, from the states after them.
 
     Args:
-        encoder: An encoder that has a state.
+        encoder: An encoder that has a state, in evaluation mode.
         x: The latest events of each history.
         state: The states.
     """
     device = next((weight.device for weight in encoder.parameters()), x.device)
-    has = capabilities(encoder)
-    assert has.read is not None
-    with evaluating(encoder), torch.inference_mode():
-        latest_events = () if has.latest is None else (x.to(device),)
-        vectors: Tensor = has.read(state.to(device), *latest_events).float().cpu()
+    with torch.inference_mode():
+        latest_events = (x.to(device),) if getattr(encoder, "latest", None) is not None else ()
+        vectors: Tensor = cast(Any, encoder).read(state.to(device), *latest_events).float().cpu()
     check_finite(vectors, x)
     return vectors
 

@@ -205,7 +205,7 @@ def test_rows_of_old_batches_are_deleted_where_only_the_last_are_kept(tmp_path: 
     assert same(updated, whole(run, events))
     with sqlite3.connect(state) as db:
         assert db.execute("SELECT count(*) FROM answers").fetchone()[0] <= 8
-        assert db.execute("SELECT count(*) FROM states JOIN entities USING (version)").fetchone()[0] == 4
+        assert db.execute("SELECT count(*) FROM entities JOIN answers USING (version)").fetchone()[0] == 4
     assert not ev.update(run, batches[3], state).applied
     with pytest.raises(ev.DataError, match="no longer kept"):
         ev.update(run, batches[2], state)

@@ -120,7 +120,6 @@ def test_everything_of_a_deleted_entity_is_deleted(tmp_path: Path) -> None:
     forget(path, "key 1", "3f2a")
     with sqlite3.connect(path) as db:
         assert db.execute("SELECT version FROM answers").fetchall() == [(0,), (2,)]
-        assert db.execute("SELECT number FROM states").fetchall() == [(0,), (2,)]
         assert db.execute("SELECT place >> 24 FROM chunks").fetchall() == [(0,), (2,)]
         assert db.execute("SELECT key FROM entities").fetchall() == [("key 0",), ("key 2",)]
     assert all(b"newer" not in file.read_bytes() and b"secret" not in file.read_bytes() for file in tmp_path.iterdir())
@@ -182,9 +181,9 @@ def damage(path: Path, how: str) -> None:
         ("state", "states are absent or not what was written"),
         ("newer", "has format 2; this eventvec reads up to 1: upgrade"),
         ("other", "is not a state store"),
-        ("DELETE FROM states WHERE number = 1", "states are absent"),
+        ("UPDATE entities SET state = NULL WHERE number = 1", "states are absent"),
         ("DELETE FROM meta", "does not name the run of its states"),
-        ("DROP TABLE entities", "of its tables, indexes and triggers, 'entities' is absent or not"),
+        ("DROP TABLE answers", "of its tables, indexes and triggers, 'answers' is absent or not"),
         ("DROP INDEX contents", "'contents' is absent or not what"),
         ("CREATE TABLE more (x)", "'more' is absent or not what"),
         ('CREATE VIEW "\x1b[2J" AS SELECT 1', r"'\\x1b\[2J' is absent"),
@@ -227,7 +226,7 @@ def test_a_flipped_bit_of_an_entity_is_found_where_the_row_is_read(tmp_path: Pat
     ("table", "column"),
     [
         *(("answers", column) for column in ("before", "events", "last_time", "digest")),
-        *(("states", column) for column in ("version", "digest")),
+        ("entities", "of_state"),
         *(("chunks", column) for column in ("place", "digest")),
     ],
 )
@@ -242,7 +241,7 @@ def test_a_flipped_bit_of_a_row_is_found_where_the_row_is_read(tmp_path: Path, t
         batch = store.batch(None, "content")
         assert batch is not None
         with pytest.raises(CheckpointError, match="is damaged: states are absent or not what was written"):
-            {"answers": lambda: store.written(batch, 0), "states": lambda: store.states(every)}.get(
+            {"answers": lambda: store.written(batch, 0), "entities": lambda: store.states(every)}.get(
                 table, lambda: store.chunks(every, 64)
             )()
     with pytest.raises(CheckpointError, match="is damaged"):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from eventvec.blocks.rows import Features, Rows, vectors_of
+from eventvec.blocks.rows import STATE, Features, Rows, vectors_of
 from eventvec.embedding import encode
 from eventvec.encoders.interface import Encoder, bound_reading, readable_rows
 from eventvec.learners.fitted import probabilities
@@ -51,11 +51,13 @@ class Learned:
 
     def features(self, rows: Rows) -> Features:
         """Return the vectors of rows, as `Block` has them; 0 for a row that the encoder cannot read."""
-        x = rows.data.sequences
+        x, columns = rows.data.sequences, [""] * self.dim
+        if STATE + LEARNED in x.static:  # what the encoder cannot read has no state
+            return vectors_of(self.encoder, x, LEARNED), columns
         known = readable_rows(self.encoder, x)
         values = np.zeros((len(x), self.dim), np.float32)
         values[known.cpu().numpy()] = vectors_of(self.encoder, x if known.all() else x[known.nonzero()[:, 0]], LEARNED)
-        return values, [""] * values.shape[1]
+        return values, columns
 
 
 @dataclass(frozen=True, eq=False)

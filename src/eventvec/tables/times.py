@@ -118,7 +118,7 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
             zone = kind.tz if is_time_zone(kind.tz) else "UTC"
             return Times(_integers(name, microseconds), missing, "timestamp", zone)
         if pa.types.is_date(kind):
-            days = _integers(name, column.cast(pa.date32()).cast(pa.int32()), LATEST // DAY)
+            days = _integers(name, column.view(pa.date32()).cast(pa.int32()), LATEST // DAY)
             return Times(days * DAY, missing, "date", None)
         if pa.types.is_integer(kind):
             return Times(_integers(name, column), missing, "integer", None)
@@ -452,9 +452,9 @@ def intervals(values: Array, heads: Array, clock: bool) -> Array:
 def to_arrow(schema: Schema, values: Array, missing: Array | None = None) -> pa.Array:
     """Return times in the type for files: timestamp in microseconds, date, int64 or float64, null where missing."""
     if schema.time_kind == "date":
-        return pa.array((values // DAY).astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
+        return pa.array((values // DAY).astype(np.int32), pa.int32(), mask=missing).view(pa.date32())
     if schema.time_kind == "timestamp":
-        return pa.array(values, pa.int64(), mask=missing).cast(pa.timestamp("us", schema.time_zone))
+        return pa.array(values, pa.int64(), mask=missing).view(pa.timestamp("us", schema.time_zone))
     return pa.array(values, pa.int64() if schema.time_kind == "integer" else pa.float64(), mask=missing)
 
 

@@ -33,9 +33,11 @@ POSITIONS = (POSITION, POSITION[:-1] + "!")
 """The first such text, and the first text after all of them."""
 
 ENTITY = "key, number, version, events, dropped, kept, waiting, last_time, known, digest"
-STATE, EVENTS = "number, version, digest, state, features", "place, digest, events"
+STATE, EVENTS = "number, of_state, state, features", "place, digest, events"
 ANSWER = "version, before, events, last_time, digest, answer"
 """The columns of tables; a digest is that of the columns before it and of the bytes after it."""
+REPLACED = ", ".join(f"{name} = excluded.{name}" for name in f"{ENTITY}, of_state, state, features".split(", ")[2:])
+"""What is written of an entity that the store has."""
 CHUNK = 64
 """The number of events that are stored together."""
 PLACES = 1 << 24
@@ -238,11 +240,11 @@ class Store:
 
     def states(self, facts: Facts) -> list[tuple[bytes, bytes]]:
         """Return the bytes of the running states, and of stored features, of entities that the store has."""
-        rows = self._joined(enumerate(facts.number.tolist()), "number", STATE, "states")
-        rows = self._typed(rows, int, int, int, bytes, bytes)
-        self._require([[row[1] for row in rows] == facts.version.tolist()])
-        self._require(digest_of(row[:2], row[3] + row[4]) == row[2] for row in rows)
-        return [(row[3], row[4]) for row in rows]
+        rows = self._joined(enumerate(facts.number.tolist()), "number", STATE, "entities")
+        rows = self._typed(rows, int, int, bytes, bytes)
+        self._require([len(rows) == len(facts.number)])
+        self._require(digest_of(row[:1], row[2] + row[3]) == row[1] for row in rows)
+        return [row[2:] for row in rows]
 
     def chunks(self, facts: Facts, size: int) -> list[tuple[int, bytes]]:
         """Return the bytes of chunks of `size` events with the latest events, each after the row of its entity."""
@@ -335,13 +337,12 @@ class Store:
         counts = (events, dropped, kept, waiting, now.last_time.tolist(), now.known.tolist())
         described = zip(written.keys, numbers.tolist(), versions, *counts, strict=True)
         many(
-            f"INSERT OR REPLACE INTO entities ({ENTITY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            ((*facts, digest_of(facts)) for facts in described),
-        )
-        states = zip(zip(numbers.tolist(), versions, strict=True), written.states, strict=True)
-        many(
-            f"INSERT OR REPLACE INTO states ({STATE}) VALUES (?, ?, ?, ?, ?)",
-            ((*facts, digest_of(facts, state + values), state, values) for facts, (state, values) in states),
+            f"""INSERT INTO entities ({ENTITY}, of_state, state, features) VALUES ({"?, " * 12}?)
+            ON CONFLICT (number) DO UPDATE SET {REPLACED}""",
+            (
+                (*facts, digest_of(facts), digest_of(facts[1:2], state + values), state, values)
+                for facts, (state, values) in zip(described, written.states, strict=True)
+            ),
         )
         of_answers = zip(versions, old, events, now.known.tolist(), strict=True)
         answers = zip(of_answers, written.answers, strict=True)
@@ -410,9 +411,6 @@ class Store:
         Raises:
             CheckpointError: If something is not what was written.
         """
-        others = """SELECT (SELECT count(*) FROM entities LEFT JOIN states USING (number)
-            WHERE states.version IS NOT entities.version) + abs((SELECT count(*) FROM states)
-            - (SELECT count(*) FROM entities))"""
         first, last = f"(e.events - e.kept) / {CHUNK}", f"(e.events - 1) / {CHUNK}"
         absent = f"""SELECT count(*) FROM entities e WHERE e.kept > 0 AND {last} - {first} + 1 IS NOT (SELECT count(*)
             FROM chunks WHERE place BETWEEN e.number * {PLACES} + {first} AND e.number * {PLACES} + {last})"""
@@ -425,8 +423,8 @@ class Store:
             while rows := answers.fetchmany(ROWS):
                 count += len(self._checked(rows))
             self._require(
-                digest_of((number, version), state + values) == digest
-                for number, version, digest, state, values in self.db.execute(f"SELECT {STATE} FROM states")
+                digest_of((number,), state + values) == digest
+                for number, digest, state, values in self.db.execute(f"SELECT {STATE} FROM entities")
             )
             self._require(
                 digest_of((place,), events) == digest
@@ -436,7 +434,7 @@ class Store:
                 digest_of((key, kind, part, row)) == digest
                 for key, kind, part, digest, row in self.db.execute("SELECT key, kind, part, digest, row FROM beside")
             )
-            self._require([self.db.execute(query).fetchone() == (0,) for query in (others, absent)])
+            self._require([self.db.execute(absent).fetchone() == (0,)])
             self.positions()
             return {"entities": self.count(), "answers": count}
 
@@ -453,7 +451,6 @@ class Store:
                     (key,),
                 )
                 (number,) = self._typed([row], int)[0]
-                self.db.execute("DELETE FROM states WHERE number = ?", (number,))
                 places = (number * PLACES, (number + 1) * PLACES)
                 self.db.execute("DELETE FROM chunks WHERE place >= ? AND place < ?", places)
                 self.db.execute("DELETE FROM entities WHERE key = ?", (key,))

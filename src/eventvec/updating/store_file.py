@@ -32,11 +32,9 @@ TABLES = f"""
     BEGIN;
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE entities (
-        key TEXT PRIMARY KEY, number INTEGER NOT NULL, version INTEGER NOT NULL, events INTEGER NOT NULL,
-        dropped INTEGER NOT NULL, kept INTEGER NOT NULL, waiting INTEGER NOT NULL, last_time, known, digest INTEGER
-    ) WITHOUT ROWID;
-    CREATE TABLE states (
-        number INTEGER PRIMARY KEY, version INTEGER NOT NULL, digest INTEGER, state BLOB, features BLOB
+        number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, version INTEGER NOT NULL, events INTEGER NOT NULL,
+        dropped INTEGER NOT NULL, kept INTEGER NOT NULL, waiting INTEGER NOT NULL, last_time, known, digest INTEGER,
+        of_state INTEGER, state BLOB, features BLOB
     );
     CREATE TABLE chunks (place INTEGER PRIMARY KEY, digest INTEGER, events BLOB);
     CREATE TABLE answers (

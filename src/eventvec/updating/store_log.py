@@ -19,7 +19,7 @@ from eventvec.sequences import Array
 
 MAGIC = {0x377F0682: "<u4", 0x377F0683: ">u4"}
 """The first number of a log, and the type of the numbers that are summed in its checksums."""
-PAGE = 8192
+PAGE = 4096
 """The bytes of a page of a store."""
 HEAD, FRAME_HEAD = 32, 24
 """The bytes before the first frame, and those of a frame before its page."""
