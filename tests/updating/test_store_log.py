@@ -60,7 +60,7 @@ def test_damage_before_whole_transactions_is_told_and_a_durability_of_batch_goes
 ) -> None:
     run, log = untrained(), bytearray(Path(f"{killed}-wal").read_bytes())
     frame = {"head": 0, "first": 1}.get(place, len(log) // FRAME // 2)
-    log[{"head": 17, "salt": HEAD + (frame - 1) * FRAME + 9}.get(place, HEAD + (frame - 1) * FRAME + 5000)] ^= 8
+    log[{"head": 17, "salt": HEAD + (frame - 1) * FRAME + 9}.get(place, HEAD + (frame - 1) * FRAME + FRAME // 2)] ^= 8
     assert place != "middle" or slow_frames(bytes(log)) == frame - 1
     state = copied(killed, tmp_path, bytes(log))
     for durability in ("full", "full"):  # the first refusal leaves all as it is

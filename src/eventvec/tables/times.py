@@ -118,7 +118,7 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
             zone = kind.tz if is_time_zone(kind.tz) else "UTC"
             return Times(_integers(name, microseconds), missing, "timestamp", zone)
         if pa.types.is_date(kind):
-            days = _integers(name, column.view(pa.date32()).cast(pa.int32()), LATEST // DAY)
+            days = _integers(name, column.cast(pa.date32()).cast(pa.int32()), LATEST // DAY)
             return Times(days * DAY, missing, "date", None)
         if pa.types.is_integer(kind):
             return Times(_integers(name, column), missing, "integer", None)
