@@ -47,7 +47,32 @@ NO_SCORE = (
 """What is said of a panel whose latest rows cannot be scored, with a score by entity and without one."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """What was predicted for rows that chose nothing, and what came true.
+
+    Args:
+        y: `(m,)` float64, the codes of the classes, or numbers.
+        predictions: `(m,)` float32 probabilities of class 1 or numbers, or `(m, classes)` probabilities.
+        groups: `(m,)` int64 codes of the entities.
+        weights: `(m,)` float64, how much each row counts.
+    """
+
+    y: Array
+    predictions: Array
+    groups: Array
+    weights: Array
+
+    @classmethod
+    def of(cls, job: Samples, rows: Array, predictions: Array) -> HeldOut:
+        """Return what was predicted for some rows, `(n,)` bool, of a job."""
+        groups = np.arange(len(job.y)) if job.groups is None else job.groups
+        weights = np.ones(len(job.y)) if job.weights is None else np.asarray(job.weights, np.float64)
+        codes = np.unique(groups[rows], return_inverse=True)[1].astype(np.int64)
+        return cls(job.y[rows].astype(np.float64), predictions.astype(np.float32), codes, weights[rows])
+
+
+@dataclass(frozen=True, eq=False)
 class HeldOutScores:
     """Scores of a predictor, each with an interval of 95 % by resampling entities.
 
@@ -55,12 +80,17 @@ class HeldOutScores:
         by_entity: The score of all rows, each predicted from other entities.
         latest: The score of the latest rows, predicted from earlier rows of other entities; None if there are too few,
             or if labels have no times of a calendar.
-        rows: The number of rows of `latest`, or else of all.
+        held_out: The rows of `latest`, or else all.
     """
 
     by_entity: Estimate
     latest: Estimate | None
-    rows: int
+    held_out: HeldOut
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of `score`."""
+        return len(self.held_out.y)
 
     @property
     def score(self) -> Estimate:
@@ -129,7 +159,8 @@ def held_out_scores(
         metric: `mae` for the mean absolute error; None for the main metric of the task.
     """
     every = np.full(len(parts), True)
-    together = logits(job.task, crossed(job, predictions, prior, parts, every, every))
+    of_all = crossed(job, predictions, prior, parts, every, every)
+    together = logits(job.task, of_all)
     if latest is None and times is not None:
         groups = np.unique(parts * (times.max() + 1) + times, return_inverse=True)[1]
         if len(groups) < LEAST_OF_PART * (groups.max() + 1):
@@ -139,10 +170,10 @@ def held_out_scores(
         together = _levelled(together, parts)
     by_entity = _score(job, together, every, metric, overlap(int(parts.max()) + 1))
     if latest is None:
-        return HeldOutScores(by_entity, None, len(parts))
+        return HeldOutScores(by_entity, None, HeldOut.of(job, every, of_all))
     late, parts = latest
     predicted = crossed(job, forward, prior, parts, ~late, late)
-    return HeldOutScores(by_entity, _score(job, predicted, late, metric, 1.0), int(late.sum()))
+    return HeldOutScores(by_entity, _score(job, predicted, late, metric, 1.0), HeldOut.of(job, late, predicted))
 
 
 def _levelled(values: Array, groups: Array) -> Array:

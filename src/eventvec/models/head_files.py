@@ -17,7 +17,7 @@ from eventvec.errors import ConfigError
 from eventvec.labels.horizons import Rule
 from eventvec.labels.rules import options_of, rule_table
 from eventvec.learners.fitted import Fitted, Given, Linear, Trees
-from eventvec.learners.held_out_scores import HeldOutScores
+from eventvec.learners.held_out_scores import HeldOut, HeldOutScores
 from eventvec.learners.own import Own, from_bytes, to_bytes
 from eventvec.learners.prepared import FARTHEST, GIVEN, LINEAR
 from eventvec.learners.stacking import Cell, Stacked
@@ -28,10 +28,13 @@ from eventvec.models.head import Head
 from eventvec.models.learned import NETWORK, Network
 from eventvec.models.model_files import LARGEST
 from eventvec.schema import Schema
+from eventvec.sequences import Array
 from eventvec.statistics import Estimate
 
 PARTS, COLUMNS, FILE = ("mean", "scale", "weights", "offset"), "columns", "file"
 """The arrays of a linear model, those of boosted trees, and that of a caller's learner."""
+HELD_OUT = "held_out"
+"""What stands before the names of the arrays of rows that chose nothing."""
 FACTS = ("rows", "entities", "metric", "gains", "doubt")
 """What the training tells of a head."""
 
@@ -50,6 +53,8 @@ def describe_head(head: Head) -> tuple[dict[str, Any], dict[str, Tensor], list[A
             arrays = {part: getattr(model, part) for part in PARTS}
         tensors |= {f"{place}.{name}": torch.from_numpy(np.array(each)) for name, each in arrays.items()}
     scores = head.info["scores"]
+    if scores is not None:
+        tensors |= {f"{HELD_OUT}.{name}": torch.from_numpy(each) for name, each in vars(scores.held_out).items()}
     described = {
         "label": target.name,
         "task": target.task,
@@ -100,7 +105,7 @@ def read_head(
             )
         sets = {name: tuple(parts) for name, parts in described["sets"].items()}
         models, weights = dict[Cell, Fitted](), dict[Cell, float]()
-        check_known(path, tensors, [str(place) for place in range(len(described["models"]))])
+        check_known(path, tensors, [HELD_OUT, *(str(place) for place in range(len(described["models"])))])
         for place, each in enumerate(described["models"]):
             cell = each["features"], each["learner"]
             if cell in models:
@@ -111,7 +116,8 @@ def read_head(
         offset = np.asarray(described["offset"], float)
         _check(target, offset, sets, {**blocks, **own}, models)
         stack = Stacked(task, models, weights, offset if offset.ndim else float(offset))
-    info = {**{name: described[name] for name in FACTS}, "scores": _read_scores(described["scores"])}
+        scores = _read_scores(described["scores"], target, under(tensors, f"{HELD_OUT}."))
+    info = {**{name: described[name] for name in FACTS}, "scores": scores}
     return Head(
         target, sets, stack, info, own, described["label_time"], described["inclusive"], tuple(described["notes"])
     )
@@ -193,12 +199,34 @@ def _described_scores(scores: HeldOutScores) -> dict[str, Any]:
         return [estimate.value, estimate.low, estimate.high]
 
     latest = None if scores.latest is None else ends(scores.latest)
-    return {"by_entity": ends(scores.by_entity), "latest": latest, "rows": scores.rows}
+    return {"by_entity": ends(scores.by_entity), "latest": latest}
 
 
-def _read_scores(scores: Mapping[str, Any] | None) -> HeldOutScores | None:
+def _read_scores(
+    scores: Mapping[str, Any] | None, target: Target, tensors: Mapping[str, Tensor]
+) -> HeldOutScores | None:
     """Return the scores of which `_described_scores` are the numbers."""
+    arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
     if scores is None:
         return None
     latest = None if scores["latest"] is None else Estimate(*scores["latest"])
-    return HeldOutScores(Estimate(*scores["by_entity"]), latest, scores["rows"])
+    return HeldOutScores(Estimate(*scores["by_entity"]), latest, _held_out(arrays, target))
+
+
+def _held_out(arrays: Mapping[str, Array], target: Target) -> HeldOut:
+    """Return the rows that chose nothing, after a check."""
+    names = {"y": np.float64, "predictions": np.float32, "groups": np.int64, "weights": np.float64}
+    if {name: each.dtype for name, each in arrays.items()} != names:
+        raise ValueError(f"the rows that chose nothing need the arrays {', '.join(names)}")
+    rows = HeldOut(**arrays)
+    n, outputs = len(rows.y), (len(target.classes),) if target.task == "multiclass" else ()
+    if rows.predictions.shape != (n, *outputs) or not rows.y.shape == rows.groups.shape == rows.weights.shape == (n,):
+        raise ValueError("the arrays of the rows that chose nothing do not fit one another")
+    finite = all(np.isfinite(each).all() for each in (rows.y, rows.predictions, rows.weights))
+    if not n or not finite or (rows.weights <= 0).any() or not ((rows.groups >= 0) & (rows.groups < n)).all():
+        raise ValueError("the rows that chose nothing have NaN, an infinite number, or a weight or entity out of range")
+    if target.classes:
+        codes = (rows.y >= 0) & (rows.y < len(target.classes)) & (rows.y == rows.y.round())
+        if not codes.all() or not ((rows.predictions >= 0) & (rows.predictions <= 1)).all():
+            raise ValueError("the rows that chose nothing have a class or a probability out of range")
+    return rows

@@ -142,7 +142,6 @@ class _Scores(BaseModel, extra="forbid"):
 
     by_entity: tuple[float, float, float]
     latest: tuple[float, float, float] | None
-    rows: NonNegativeInt
 
 
 class _Head(BaseModel, extra="forbid"):
