@@ -54,6 +54,7 @@ if typing.TYPE_CHECKING:
     from eventvec.predicting.event_estimators import EventClassifier as EventClassifier
     from eventvec.predicting.event_estimators import EventRegressor as EventRegressor
     from eventvec.predicting.event_surprise import surprise as surprise
+    from eventvec.predicting.explanation import explain as explain
     from eventvec.predicting.prediction import predict as predict
     from eventvec.predicting.vectorizer import EventVectorizer as EventVectorizer
     from eventvec.reporting import report as report
@@ -115,6 +116,7 @@ first_use.import_at_first_use(
         "eventvec.parts": "register",
         "eventvec.predicting.event_estimators": "EventClassifier EventRegressor",
         "eventvec.predicting.event_surprise": "surprise",
+        "eventvec.predicting.explanation": "explain",
         "eventvec.predicting.prediction": "predict",
         "eventvec.predicting.vectorizer": "EventVectorizer",
         "eventvec.reporting": "report",

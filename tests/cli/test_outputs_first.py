@@ -37,7 +37,7 @@ WRITES = {
     "audit": [["audit", "absent", "absent.csv", "-o", TAKEN]],
     "demo": [["demo", "--out", "taken"]],
 }  # fmt: skip
-NEITHER = {"doctor", "influence", "serve"}
+NEITHER = {"doctor", "explain", "influence", "serve"}
 """The commands that write nothing, or continue what is there."""
 
 

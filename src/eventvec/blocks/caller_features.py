@@ -86,6 +86,11 @@ class CallerFeatures:
         """The number of features."""
         return 2 * len(self.columns)
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the features, as `Block` has them."""
+        return [*self.columns, *(f"{column}: missing" for column in self.columns)]
+
     def features(self, rows: Rows) -> Features:
         """Return the features, as `Block` has them."""
         if self.name not in rows.features:

@@ -60,6 +60,10 @@ class Block(Protocol):
     def dim(self) -> int:
         """The number of its features."""
 
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of its features; none if they have no meaning of their own."""
+
     def features(self, rows: Rows) -> Features:
         """Return the features of rows."""
 

@@ -109,6 +109,11 @@ class EventBlock:
         """The number of features."""
         return int(self.encoder.dim)
 
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the features, as `Block` has them."""
+        return getattr(self.encoder, "names", ())
+
     def features(self, rows: Rows) -> Features:
         """Return the vectors of rows, as `Block` has them."""
         return vectors_of(self.encoder, rows.data.sequences, self.kind), self.columns or [""] * self.dim

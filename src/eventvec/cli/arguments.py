@@ -24,7 +24,7 @@ HEADINGS = {
     "Start": ("demo", "doctor"),
     "Learn": ("labels", "fit", "compare", "tune"),
     "Use": ("features", "embed", "update", "serve", "predict", "surprise", "search", "describe", "export"),
-    "Look": ("report", "influence", "card"),
+    "Look": ("report", "explain", "influence", "card"),
     "Check": ("evaluate", "drift", "audit"),
 }
 """The headings of `--help` in the order of work, each with its commands in that order."""

@@ -17,10 +17,13 @@ from eventvec.cli.parameters import (
     FILES,
     Device,
     EventsArgument,
+    FeatureTables,
     Full,
     Json,
+    event_tables,
     events_option,
     given,
+    named_tables,
     table_output,
     takes,
     text_argument,
@@ -93,6 +96,39 @@ def export(
         "columns": ", ".join(column["name"] for column in about["columns"]),
     }
     terminal.show(about if json_ else rows, json_)
+
+
+@command
+@takes(Cuts, TableFormat)
+def explain(
+    run: RunFolder,
+    events: Annotated[str | None, typer.Argument(callback=event_tables, help=FILES)] = None,
+    label: Annotated[str | None, text_option(help="Label to explain, if the model predicts several.")] = None,
+    key: Annotated[str | None, text_option(metavar="KEY", help="Explain this entity alone.")] = None,
+    of: Annotated[str | None, text_option(help="Class to explain, by default the second of two.")] = None,
+    top: Annotated[int, typer.Option(help="How many reasons are told of each row.")] = 5,
+    static: Annotated[str | None, text_option(help="Table of the static columns that the model reads.")] = None,
+    labels: Annotated[
+        str | None, text_option(help="Table of the labels that are known, if the model reads earlier ones.")
+    ] = None,
+    features: FeatureTables = None,
+    full: Full = False,
+    json_: Json = False,
+    **options: Any,
+) -> None:
+    """Show why a model predicts what it does: what each feature adds to a prediction, or takes from it.
+
+    Example: `eventvec explain churn-model events.parquet --key 4443`
+
+    Without events, what the model is worth, and which features drive it: `eventvec explain churn-model`
+    """
+    from eventvec.predicting.explanation import explain as explained
+
+    beside: dict[str, Any] = {"static": static, "labels": labels, "features": named_tables(features) or None}
+    with bar("explaining") as tick:
+        chosen: dict[str, Any] = {"label": label, "key": key, "of": of, "top": top, **beside, **options}
+        result = explained(models.load(run), events, progress=tick, **chosen)
+    terminal.decide(result, json_, full)
 
 
 @command

@@ -137,10 +137,10 @@ class Compressed(nn.Module):
     def _components(self, features: Tensor) -> Tensor:
         """Return `(width, components)` float64 the scaled directions of the largest variance, then zeros."""
         width, count = features.shape[1], len(features)
-        centre = _total(features, lambda block: self._standardised(block).sum(0)) / count
+        centre = _total(features, lambda block: self.standardised(block).sum(0)) / count
 
         def deviations(block: Tensor) -> Tensor:
-            return self._standardised(block) - centre
+            return self.standardised(block) - centre
 
         def product(block: Tensor) -> Tensor:
             values = deviations(block)
@@ -157,7 +157,7 @@ class Compressed(nn.Module):
         projection[:, : directions.shape[1]] = directions * directions.gather(0, largest).sign() * variances[0].rsqrt()
         return projection
 
-    def _standardised(self, features: Tensor) -> Tensor:
+    def standardised(self, features: Tensor) -> Tensor:
         """Return `(n, width)` features by their means and scales, clipped; constant ones are 0."""
         mean, scale = self.mean.to(features.device), self.scale.to(features.device)
         if bool(mean.isnan().any()):
@@ -167,7 +167,7 @@ class Compressed(nn.Module):
         return torch.where(scale == 0, 0, (features - mean) * scale).clamp(-FARTHEST, FARTHEST)
 
     def _compressed(self, features: Tensor) -> Tensor:
-        values = self._standardised(features)
+        values = self.standardised(features)
         return values if self.projection is None else values @ self.projection.to(values.device)
 
 

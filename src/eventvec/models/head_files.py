@@ -35,7 +35,7 @@ PARTS, COLUMNS, FILE = ("mean", "scale", "weights", "offset"), "columns", "file"
 """The arrays of a linear model, those of boosted trees, and that of a caller's learner."""
 HELD_OUT = "held_out"
 """What stands before the names of the arrays of rows that chose nothing."""
-FACTS = ("rows", "entities", "metric", "gains", "doubt")
+FACTS = ("rows", "entities", "metric", "features", "columns", "doubt")
 """What the training tells of a head."""
 
 

@@ -49,6 +49,11 @@ class Learned:
         """The size of a vector."""
         return int(self.encoder.dim)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """No names."""
+        return ()
+
     def features(self, rows: Rows) -> Features:
         """Return the vectors of rows, as `Block` has them; 0 for a row that the encoder cannot read."""
         x, columns = rows.data.sequences, [""] * self.dim
@@ -84,6 +89,11 @@ class Network:
     def dim(self) -> int:
         """The number of predictions of a row."""
         return self.classes if self.task == "multiclass" else 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """No names."""
+        return ()
 
     def predictions(self, x: Sequences) -> Array:
         """Return the predictions of rows, as those of `learners.fitted.Fitted`."""

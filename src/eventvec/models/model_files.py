@@ -144,6 +144,15 @@ class _Scores(BaseModel, extra="forbid"):
     latest: tuple[float, float, float] | None
 
 
+class _Feature(BaseModel, extra="forbid"):
+    """A feature with the mean size of its contributions."""
+
+    feature: str
+    column: str
+    block: str
+    contribution: Finite
+
+
 class _Head(BaseModel, extra="forbid"):
     """What predicts a label."""
 
@@ -158,7 +167,8 @@ class _Head(BaseModel, extra="forbid"):
     offset: Bounded | list[Bounded]
     metric: Literal["mae"] | None
     scores: _Scores | None
-    gains: dict[str, Finite]
+    features: list[_Feature]
+    columns: dict[str, Finite]
     doubt: str
     rows: NonNegativeInt
     entities: NonNegativeInt

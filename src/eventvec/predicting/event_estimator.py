@@ -17,7 +17,7 @@ from eventvec.errors import CheckpointError, ConfigError, shown
 from eventvec.models import Model, load
 from eventvec.models.head import Head, predictions_of
 from eventvec.options import option_types, refuse_unknown, with_checked_names
-from eventvec.predicting.predictor_answer import explained
+from eventvec.predicting.explanation import explain
 from eventvec.predicting.rows_to_predict import Events, PredictionSources, identifying, rows_to_predict
 from eventvec.sequences import Array
 from eventvec.tables.frames import frame_of, library_of
@@ -166,10 +166,16 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
             (predicted,) = predictions_of(self.model_.blocks, self.model_.heads, rows)[0].values()
             return predicted, rows
 
-    def explain(self) -> Answer:
-        """Return what the model is worth on rows that chose nothing, its models, and what their trees rest on."""
+    def explain(self, events: Events | None = None, **options: Any) -> Answer:
+        """Return why the model predicts what it does, see `ev.explain`.
+
+        Args:
+            events: The events of the rows to explain; None to tell what the model is worth on rows that chose nothing,
+                its learners, and which features drive it.
+            options: As for `ev.explain`: until, cutoffs, key, of, top and others.
+        """
         check_is_fitted(self, "model_")
-        return explained(self._head)
+        return explain(self.model_, events, label=self._head.target.name, **{**self._formats(), **options})
 
     def save(self, path: os.PathLike[str] | str) -> Model:
         """Write the model to a new folder, whole or not at all, and return it; `load` and `ev.load` read it.

@@ -14,7 +14,7 @@ from eventvec.tables.label_times import doubts
 
 
 def explained(head: Head) -> Answer:
-    """Return what a head is worth: its score, its models with their weights, and the columns of the events."""
+    """Return what a head is worth: its score, its models with their weights, and what columns and features add."""
     info, target = head.info, head.target
     metric = info["metric"] or METRICS[target.task][0]
     name, scores = shown(target.name), info["scores"]
@@ -31,7 +31,8 @@ def explained(head: Head) -> Answer:
         {"features": features, "model": learner, "weight": round(head.stack.weights[features, learner], 3)}
         for features, learner in head.stack.models
     ]
-    columns = [{"column": column or "(several)", "gain": round(gain, 4)} for column, gain in info["gains"].items()]
+    features = [{**each, "contribution": round(each["contribution"], 4)} for each in info["features"]]
+    columns = [{"column": column, "contribution": round(size, 4)} for column, size in info["columns"].items()]
     sets = [{"features": features, "blocks": ", ".join(parts)} for features, parts in head.sets.items()]
     facts = {"label": target.name, "task": target.task, "metric": metric, "rows": info["rows"],
              "entities": info["entities"], **_facts(scores)}  # fmt: skip
@@ -39,9 +40,10 @@ def explained(head: Head) -> Answer:
     notes = (
         *head.notes,
         *([] if scores is None else [of_score]),
-        "A column's gain is its share of the gain of all splits of boosted trees.",
+        "A contribution is the mean size of what a feature adds to the raw score of a row, or takes from it: log-odds "
+        "of a class, or the unit of a number.",
     )
-    tables: dict[str, Any] = {"models": models, "columns": columns, "sets": sets}
+    tables: dict[str, Any] = {"models": models, "columns": columns, "features": features, "sets": sets}
     return Answer(tuple(verdict), tables, notes, facts=facts, title=f"What predicts {target.name}")
 
 

@@ -28,7 +28,7 @@ from eventvec.blocks.static_values import STATIC
 from eventvec.blocks.untrained import CODES, CONVOLUTIONS, FITTED, LISTS, RESPONSES, blocks_for, of_predictor
 from eventvec.errors import ConfigError, shown
 from eventvec.evaluation.suspicion import SUSPICIOUS, doubt, strongest
-from eventvec.learners.fitted import Given, Trees
+from eventvec.learners.fitted import Given
 from eventvec.learners.held_out_scores import (
     LEAST_OF_CLASS,
     NO_SCORE,
@@ -47,6 +47,7 @@ from eventvec.learners.stacking import Cell, Stacked, alone, learners_of, out_of
 from eventvec.learners.task import Target
 from eventvec.models.head import Head
 from eventvec.models.learned import NETWORK
+from eventvec.models.reasons import importances
 from eventvec.options import LATEST
 from eventvec.sequences import Array
 from eventvec.training.head_options import HeadOptions
@@ -168,6 +169,10 @@ def learn(
         own = features_of(of_head.own, replace(rows, data=of_head.part(data))) if of_head.own else {}
         of_label = {name: (of_head.part(values), columns) for name, (values, columns) in features.items()} | own
         heads.append(_head(of_head, job, late, of_head.part(moments), of_label, skipped, share))
+    heads = [
+        replace(head, info={**head.info, **importances(head, every, replace(rows, data=of_head.part(data)))})
+        for head, of_head in zip(heads, of_heads, strict=True)
+    ]
     used = {name for head in heads for name in head.used}
     return {name: block for name, block in every.items() if name in used}, heads
 
@@ -245,7 +250,7 @@ def _head(
     check_own(effort.models, target.task, (TREES, L1_TREES, LINEAR, GIVEN))
     sets, prior = learned_sets(list(features), target.task, effort.metric, list(effort.models))
     parts = parts_of(job)
-    x, columns = matrices(features, sets if parts is not None else dict(list(sets.items())[:1]))
+    x, _ = matrices(features, sets if parts is not None else dict(list(sets.items())[:1]))
     jobs = {name: replace(job, x=values, test=values[:0]) for name, values in x.items()}
     is_earlier, own = EARLIER in features, dict(of_head.own)
     features.clear()
@@ -267,7 +272,7 @@ def _head(
     info = {
         "rows": n,
         "entities": n if of_head.entities is None else len(np.unique(of_head.entities)),
-        "metric": effort.metric, "scores": scores, "gains": gains(stack, columns),
+        "metric": effort.metric, "scores": scores,
         "doubt": doubt([_too_high(scores, target, effort.metric), copied_from], is_earlier),
     }  # fmt: skip
     head = Head(target.empty, {name: sets[name] for name, _ in stack.models}, stack, info, notes=tuple(notes))
@@ -479,20 +484,3 @@ def _of_sample(prepared: Mapping[str, Prepared], stack: Stacked) -> list[str]:
     if not told:
         return []
     return [f"Boosted trees were trained on a random sample: {', '.join(told)}; most_values= sets its size."]
-
-
-def gains(stack: Stacked, columns: Mapping[str, list[str]]) -> dict[str, float]:
-    """Return the share of the gain of all splits in boosted trees by the column of the events, the largest first.
-
-    Trees count by their weights. It is empty if no trees are used.
-    """
-    total: dict[str, float] = {}
-    for cell, model in stack.models.items():
-        if isinstance(model, Trees):
-            gain = np.asarray(model.booster.feature_importance("gain"), float)
-            names = columns[cell[0]] if model.columns is None else [columns[cell[0]][place] for place in model.columns]
-            for column, each in zip(names, stack.weights[cell] * gain / max(gain.sum(), 1e-300), strict=True):
-                total[column] = total.get(column, 0.0) + float(each)
-    everything = sum(total.values())
-    order = sorted(total, key=total.__getitem__, reverse=True) if everything else []
-    return {name: total[name] / everything for name in order}

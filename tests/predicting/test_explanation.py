@@ -1,0 +1,235 @@
+"""Reasons of predictions: sums, planted causes, components traced to codes and columns, rankings, refusals."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+import eventvec as ev
+from commands import answer, invoke
+from eventvec.blocks.named_terms import terms_of
+from eventvec.errors import ConfigError, DataError
+from eventvec.learners.contributions import raw_scores
+from eventvec.models.head import predictions_of
+from eventvec.models.reasons import reasons
+from eventvec.predicting.rows_to_predict import PredictionSources, rows_to_predict
+
+N, EVENTS, END = 500, 20, datetime(2024, 6, 1)
+SHOPS = np.array(["oil", "tea", "ink", "salt", "rope"])
+
+
+def planted(cause: str, seed: int = 0) -> tuple[pl.DataFrame, pl.DataFrame, np.ndarray]:
+    """Return events, labels at one time, and the standardised effect on the log-odds of each card, of one cause."""
+    rng = np.random.default_rng(seed)
+    taste, level, quiet = rng.beta(1, 3, N), rng.normal(size=N), rng.exponential(20 * 86_400, N)
+    shop = np.where(rng.random((N, EVENTS)) < taste[:, None], 1, rng.choice([0, 2, 3, 4], (N, EVENTS)))
+    paid = np.exp(rng.normal(0.7 * level[:, None], 0.6, (N, EVENTS)))
+    since = np.sort(rng.exponential(40 * 86_400, (N, EVENTS)), 1)[:, ::-1] - 0.0
+    times = np.datetime64(END) - (since - since[:, -1:] + quiet[:, None] + 60).astype("timedelta64[s]")
+    effect = {"paid": np.log(paid).mean(1), "shop": (shop == 1).mean(1), "at": -np.log(quiet)}[cause]
+    effect = (effect - effect.mean()) / effect.std()
+    kinds = rng.choice(["a", "b", "c"], N * EVENTS)
+    events = pl.DataFrame(
+        {
+            "card": np.repeat(np.arange(N), EVENTS), "at": times.ravel().astype("datetime64[us]"),
+            "shop": SHOPS[shop.ravel()], "paid": paid.ravel(), "kind": kinds,
+        }
+    )  # fmt: skip
+    leaves = rng.random(N) < 1 / (1 + np.exp(-2.5 * effect))
+    labels = pl.DataFrame({"card": np.arange(N), "when": [END] * N, "leaves": leaves})
+    return (
+        events,
+        labels.with_columns(spends=5 + effect, type=pl.Series(np.digitize(effect, [-0.5, 0.5])).cast(pl.String)),
+        effect,
+    )
+
+
+def learned(cause: str, label: str = "leaves", **options: Any) -> ev.Model:
+    events, labels, _ = planted(cause)
+    kind = ev.EventRegressor if label == "spends" else ev.EventClassifier
+    estimator = kind("card", "at", categorical=["shop", "kind"], numeric=["paid"], progress=False, **options)
+    return estimator.fit(events, labels.head(350), label, label_time="when").model_
+
+
+@pytest.fixture(scope="module")
+def model() -> ev.Model:
+    return learned("shop")
+
+
+def later(labels: pl.DataFrame) -> pl.DataFrame:
+    return labels[350:].select("card", "when")
+
+
+@pytest.mark.parametrize("cause", ["paid", "shop", "at"])
+def test_the_planted_column_leads_where_its_effect_is_large(cause: str, model: ev.Model) -> None:
+    events, labels, effect = planted(cause)
+    found = ev.explain(model if cause == "shop" else learned(cause), events, cutoffs=later(labels))
+    sizes = found.frame("columns").with_columns(pl.col("contribution").abs())
+    first = sizes.sort("contribution", descending=True).unique("card", keep="first", maintain_order=True).sort("card")
+    strong = np.abs(effect[350:]) > np.median(np.abs(effect[350:]))
+    assert (first["column"].to_numpy()[strong] == cause).mean() >= 0.95
+    total = found.frame("columns").group_by("column").agg(pl.col("contribution").abs().mean())
+    assert total.sort("contribution")["column"][-1] == cause
+
+
+@pytest.mark.parametrize("label", ["leaves", "spends", "type"])
+def test_reasons_add_up_to_the_prediction(label: str) -> None:
+    trained, (events, labels, _) = learned("shop", label), planted("shop")
+    head, at = trained.heads[label], later(labels)
+    rows = rows_to_predict(trained, events, PredictionSources(cutoffs=at), {})
+    predicted = predictions_of(trained.blocks, trained.heads, rows)[0][label]
+    parts = [found for _, found in reasons(head, trained.blocks, rows)]
+    scores = np.concatenate([each.scores for each in parts])
+    expected = raw_scores(head.target.task, predicted[:, 1] if label == "leaves" else predicted)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6)
+    assert np.quantile(np.abs(np.concatenate([each.rest for each in parts])), 0.9) < 1e-5  # nothing is cut off there
+    told = ev.explain(trained, events, cutoffs=at, label=label).frame("rows")
+    columns = ev.explain(trained, events, cutoffs=at, label=label).frame("columns")
+    sums = columns.group_by("card", maintain_order=True).agg(pl.col("contribution").sum())["contribution"]
+    np.testing.assert_allclose(sums + told["baseline"] + told["rest"], told["score"], rtol=0, atol=1e-6)
+    of_class = predicted if label == "spends" else predicted[:, 1] if label == "leaves" else predicted.max(1)
+    np.testing.assert_allclose(told["prediction"], of_class, rtol=0, atol=1e-5)
+
+
+def test_components_are_sums_of_their_terms(model: ev.Model) -> None:
+    events, labels, _ = planted("shop")
+    rows = rows_to_predict(model, events, PredictionSources(cutoffs=later(labels)), {})
+    for name in ("codes", "convolutions"):
+        found = terms_of(model.blocks[name], rows)
+        assert found is not None
+        values = model.blocks[name].features(rows)[0]
+        np.testing.assert_allclose(found.terms @ found.loadings, values, rtol=0, atol=2e-4)
+        np.testing.assert_allclose(found.parts.sum(1), 1, atol=1e-6)
+        filled = np.abs(found.loadings).sum(0) > 0
+        np.testing.assert_allclose(found.shares.sum(1)[filled], 1, atol=1e-6)
+    codes = terms_of(model.blocks["codes"], rows)
+    assert codes is not None
+    tea = codes.given[:, [name for name, _ in codes.names].index("shop=tea")]
+    last = events.join(later(labels), on="card").filter(pl.col("at") < pl.col("when"), shop="tea")
+    counted = later(labels).join(last.group_by("card").len(), on="card", how="left", maintain_order="left")["len"]
+    assert tea.tolist() == counted.fill_null(0).to_list()
+
+
+def test_terms_are_named_by_their_values_in_order(model: ev.Model) -> None:
+    encoder: Any = model.blocks["codes"].encoder  # type: ignore[attr-defined]
+    events = planted("shop")[0]
+    schema = model.schema
+    names = [name for name, _ in encoder.term_names]
+    tested = 0
+    for place, (name, column) in enumerate(encoder.term_names):
+        if name and column == "shop":
+            rows = ev.read(events.head(EVENTS * 20), schema=schema).sequences
+            counts = encoder.state(rows)[:, place].tolist()
+            shops = events.head(EVENTS * 20).sort("card", "at")
+            of_cards = shops.partition_by("card", maintain_order=True)
+            if " then " in name:
+                first, second = name.removeprefix("shop=").split(" then ")
+                slow = [
+                    sum(a == first and b == second for a, b in zip(each["shop"], each["shop"][1:], strict=False))
+                    for each in of_cards
+                ]
+            elif ", paid" in name:
+                shop, _, span = name.removeprefix("shop=").partition(", paid")
+                low = float(span.split(" from ")[1].split(" to ")[0]) if " from " in span else -np.inf
+                high = float(span.split(" to ")[1]) if " to " in span else np.inf
+                slow = [each.filter(pl.col("paid").is_between(low, high), shop=shop).height for each in of_cards]
+            else:
+                slow = [each.filter(shop=name.removeprefix("shop=")).height for each in of_cards]
+            tested += np.abs(np.array(slow) - counts).max() == 0
+    assert tested >= 0.9 * sum(name.startswith("shop=") for name in names)
+
+
+def test_shares_of_columns_are_those_of_the_squared_weights() -> None:
+    events = planted("shop")[0].head(400)
+    schema = ev.read(events, key="card", time="at").schema
+    encoder = ev.encoders.Convolutions(schema)
+    columns, shares = encoder.column_shares()
+    assert set(columns) == {"paid", "shop", "kind", "at"}
+    channels = [name for name in ("paid",) for _ in range(2)]
+    channels += [field.name for field in schema.categorical for _ in range(8)] + ["at", "at"]
+    place = 0
+    for width in (3, 7, 9):
+        kernels = encoder.get_buffer(f"kernels_{width}")
+        for of_distance in kernels:
+            weights = of_distance.view(width, len(channels), 64).square().sum(0)
+            for _ in range(3):
+                for kernel in range(0, 64, 21):
+                    for at, column in enumerate(columns):
+                        mine = torch.tensor([name == column for name in channels])
+                        expected = weights[mine, kernel].sum() / weights[:, kernel].sum()
+                        assert abs(float(shares[place + kernel, at]) - float(expected)) < 1e-5
+                place += 64
+    assert place == len(shares)
+
+
+def test_one_entity_one_class_and_the_first_reasons(model: ev.Model) -> None:
+    events, labels, _ = planted("shop")
+    found = ev.explain(model, events, cutoffs=later(labels), key=420, top=3)
+    assert len(found.frame("rows")) == 1
+    assert len(found.rows) == 3
+    assert found.frame("rows")["card"].to_list() == [420]
+    assert len(found.verdict) <= 5
+    assert abs(found.rows[0]["contribution"]) >= abs(found.rows[2]["contribution"])
+    other = ev.explain(model, events, cutoffs=later(labels), key=420, of="false")
+    assert other.row("rows")["score"] == pytest.approx(-found.row("rows")["score"])
+    assert other.row("rows")["prediction"] == pytest.approx(1 - found.row("rows")["prediction"])
+
+
+def test_a_network_is_ranked_and_has_no_contributions() -> None:
+    events, labels, _ = planted("shop")
+    vector = ev.fit(ev.read(events, key="card", time="at"), method="coles", epochs=1, beside=[])
+    estimator = ev.EventClassifier(vector=vector, progress=False)
+    trained = estimator.fit(events, labels.head(350), "leaves", label_time="when").model_
+    if "learned" not in trained.heads["leaves"].used:
+        pytest.skip("the learners do not read the network")
+    found = ev.explain(trained, events, cutoffs=later(labels))
+    assert {row["column"] for row in found.tables["ranking"]} == {"shop", "paid", "kind"}
+    assert found.frame("rows")["rest"].abs().max() > 1e-3
+    assert any("ranked" in note for note in found.notes)
+
+
+def test_without_events_features_and_columns_are_named(model: ev.Model) -> None:
+    found = ev.explain(model)
+    columns = found.frame("columns")
+    assert columns["column"][0] == "shop"
+    assert "(several)" not in columns["column"].to_list()
+    features = found.frame("features")
+    assert features["contribution"].is_sorted(descending=True)
+    assert features["feature"][0].startswith("shop=tea")
+
+
+def test_refusals(model: ev.Model) -> None:
+    events, labels, _ = planted("shop")
+    at = later(labels)
+    for options, error, message in [
+        ({"label": "leave"}, ConfigError, "did you mean|leaves"),
+        ({"of": "perhaps"}, ConfigError, "has no class 'perhaps'; accepted: 'false', 'true'"),
+        ({"key": 7}, DataError, "none of 150 rows has the key"),
+        ({"top": 0}, ConfigError, "top must be at least 1"),
+    ]:
+        with pytest.raises(error, match=message):
+            ev.explain(model, events, cutoffs=at, **options)
+    without = ev.fit(ev.read(events, key="card", time="at"), method="coles", epochs=1, beside=[])
+    with pytest.raises(ConfigError, match="has no head"):
+        ev.explain(without, events)
+
+
+def test_the_command_prints_what_the_call_returns(model: ev.Model, tmp_path: Path) -> None:
+    events = planted("shop")[0]
+    events.write_parquet(tmp_path / "events.parquet")
+    model.save(tmp_path / "model")
+    arguments = ["explain", tmp_path / "model", tmp_path / "events.parquet", "--key", "420", "--until", "2024-06-01"]
+    printed = answer(*arguments)
+    expected = ev.explain(model, events, key=420, until=END)
+    assert printed["reasons"][0]["feature"] == expected.rows[0]["feature"]
+    assert printed["rows"][0]["score"] == pytest.approx(expected.row("rows")["score"])
+    result = invoke(*arguments)
+    assert result.exit_code == 0
+    assert "'leaves' = true is predicted with" in result.stdout
+    assert "shop" in invoke("explain", tmp_path / "model", "--full").stdout
