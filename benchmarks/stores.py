@@ -25,7 +25,7 @@ from benchmarks.update import memory
 
 NOTEBOOK = Path(__file__).parent.parent / "docs/notebooks/bank.ipynb"
 PARTS = {
-    "states": ("states", "state"), "values": ("states", "features"), "events": ("chunks", "events"),
+    "states": ("entities", "state"), "values": ("entities", "features"), "events": ("chunks", "events"),
     "answers": ("answers", "answer"),
 }  # fmt: skip
 
