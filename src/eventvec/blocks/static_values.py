@@ -55,11 +55,6 @@ class StaticValues:
             for each in self.fields
         )
 
-    @property
-    def names(self) -> list[str]:
-        """The names of the features, as `Block` has them."""
-        return [name for each in self.fields for name in _names(each)]
-
     def features(self, rows: Rows) -> Features:
         """Return the features, as `Block` has them."""
         parts, columns = list[Array](), list[str]()
@@ -85,17 +80,6 @@ class StaticValues:
         if isinstance(each, Categorical):
             return np.asarray(held[:, None] == np.arange(min(each.size, FIRST + VALUES)), np.float64)
         return filled(held.reshape(len(held), -1).astype(np.float64), np.atleast_1d(each.mean))
-
-
-def _names(column: Numeric | Categorical | Vector) -> list[str]:
-    """Return the names of the features of a column."""
-    if isinstance(column, Categorical):
-        values = [*column.values, *(f"bucket {place}" for place in range(column.buckets or 0))]
-        return [f"{column.name}: missing", f"{column.name}: unknown"] + [
-            f"{column.name}={value}" for value in values[: min(column.size, FIRST + VALUES) - FIRST]
-        ]
-    size = len(np.atleast_1d(column.mean))
-    return [column.name] * size + [f"{column.name}: missing"] * size
 
 
 def of_static(schema: Schema, names: Sequence[str]) -> StaticValues | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Self
@@ -33,8 +31,6 @@ TOGETHER = 2**20
 """The number of keys that are looked up at once, or those of one kind."""
 BLOCK = 4096
 """The number of states that are read at once."""
-ALONE, PAIR = -1, -2
-"""What stands for the number of a term that is of a code alone, or of two."""
 NO_TERM = 2**62
 """The key in the places that no kept term takes."""
 
@@ -121,40 +117,8 @@ class Codes(nn.Module):
     def read(self, state: Tensor) -> Tensor:
         """Return `(n, dim)` float32 the vectors of states."""
         directions = self.directions.to(state.device)
-        parts = [self.weights(part) @ directions for part in state.split(BLOCK)]
+        parts = [self._weights(part) @ directions for part in state.split(BLOCK)]
         return torch.cat(parts)
-
-    @property
-    def term_names(self) -> list[tuple[str, str]]:
-        """The name of each term, with its column; empty where there is no term.
-
-        Terms are called `shop=tea`, `shop=tea then oil`, and `shop=tea, paid from 3.1 to 4.7`.
-        """
-        firsts, kinds = self._firsts(), [*self._kinds()]
-        edges = self.edges.split([*map(_codes, self.categorical)], 1)
-        names = list[tuple[str, str]]()
-        for key in self.keys.tolist():
-            if key == NO_TERM:
-                names.append(("", ""))
-                continue
-            kind = bisect_right(firsts, key) - 1
-            column, of, size = kinds[kind]
-            code, second = divmod(key - firsts[kind], size)
-            name = f"{column.name}={_value(column, code)}"
-            if of == PAIR:
-                name += f" then {_value(column, second)}"
-            elif of != ALONE:
-                place = self.categorical.index(column)
-                name += f", {self.numeric[of].name}{_range(edges[place][of, code].tolist(), second)}"
-            names.append((name, column.name))
-        return names
-
-    def _kinds(self) -> Iterator[tuple[Categorical, int, int]]:
-        """Yield the column of each kind of terms, the place of its number, and by what a key is divided for a code."""
-        for column in self.categorical:
-            yield from ((column, ALONE, 1), (column, PAIR, _codes(column)))
-            yield from ((column, place, BINS) for place in range(len(self.numeric)))
-        yield from ((column, ALONE, 1) for column in self.bags)
 
     @torch.no_grad()
     def fit(self, x: Sequences) -> Self:
@@ -217,7 +181,7 @@ class Codes(nn.Module):
             present = code != MISSING
             yield rows[bags.rows()][present], next(firsts) + code[present]
 
-    def weights(self, state: Tensor) -> Tensor:
+    def _weights(self, state: Tensor) -> Tensor:
         """Return `(n, terms)` float32 the weights of terms, of length 1 for each kind."""
         idf, keys = self.idf.to(state.device), self.keys.to(state.device)
         if bool(idf.isnan().any()):
@@ -267,7 +231,7 @@ class Codes(nn.Module):
 
     def _directions(self, x: Sequences, kept: int) -> Tensor:
         """Return `(terms, components)` float64 the scaled directions, then zeros."""
-        blocks = (self.weights(self._state(x[block], None)) for block in x.blocks(per_row=2 * self.terms))
+        blocks = (self._weights(self._state(x[block], None)) for block in x.blocks(per_row=2 * self.terms))
         weights = (block[:, :kept].cpu().double() for block in blocks)
         total = torch.zeros(kept, dtype=torch.float64)
         if len(x) < kept:
@@ -315,19 +279,6 @@ def _sizes(schema: Schema) -> Iterator[int]:
 def _codes(column: Categorical) -> int:
     """Return the number of codes of a column that form terms."""
     return min(column.size, WIDEST)
-
-
-def _value(column: Categorical, code: int) -> str:
-    """Return the value of a code of a term."""
-    if code < FIRST:
-        return "unknown"
-    return column.values[code - FIRST] if column.values else f"bucket {code - FIRST}"
-
-
-def _range(edges: Sequence[float], place: int) -> str:
-    """Return which numbers are in a bin, from the edges between the bins."""
-    low, high = [-math.inf, *edges][place], [*edges, math.inf][place]
-    return (f" from {low:.4g}" if low > -math.inf else "") + (f" to {high:.4g}" if high < math.inf else "")
 
 
 def _narrow(codes: Tensor, column: Categorical) -> Tensor:

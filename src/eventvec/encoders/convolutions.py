@@ -78,7 +78,6 @@ class Convolutions(nn.Module):
         check_seed("seed", seed)
         at_least("window", window, 1)
         self.window, self.seed, self.clock, self.gap = window, seed, schema.clock, schema.gap
-        self.time = schema.time
         self.numeric, self.categorical = schema.numeric, schema.categorical
         table = schema.parameters  # of a table of (parameter, value)
         self.n_latest = 0 if table is None else min(len(table.values), PARAMETERS)
@@ -109,24 +108,6 @@ class Convolutions(nn.Module):
         with as_many_threads_as_pay(self, 1):  # more threads wait for each other when other programs run
             rows = latest(x, self.window)
             return by_blocks(rows, self.dim, self.dim, lambda block, _: self._features(block), self._width)
-
-    def column_shares(self) -> tuple[list[str], Tensor]:
-        """Return columns of the events, and `(dim, columns)` the share of each in the squared weights of a response.
-
-        The gap and the time to the last event are of the column of times.
-        """
-        owners = [column for column in self.numeric for _ in range(2)]
-        names = [each.name for each in owners] + [each.name for each in self.categorical for _ in range(VECTOR)]
-        names += [self.time] * 2 + [each.name for each in self.categorical[:1] for _ in range(self.n_latest)]
-        columns = list(dict.fromkeys(names))
-        of = torch.tensor([columns.index(name) for name in names])
-        parts = []
-        for width in WIDTHS:
-            kernels = self.get_buffer(f"kernels_{width}").unflatten(1, (width, self.channels))
-            squares = kernels.square().sum(1).new_zeros(len(DILATIONS), len(columns), KERNELS)
-            squares.index_add_(1, of, kernels.square().sum(1))
-            parts += [(each / each.sum(0)).T for each in squares for _ in range(3)]
-        return columns, torch.cat(parts)
 
     @property
     def latest(self) -> int:
