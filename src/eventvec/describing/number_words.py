@@ -77,7 +77,12 @@ def _few(among: str, what: str) -> tuple[str, str, str, str]:
     """Return what is said if none of some events has something, if one has it, and if none or fewer than two may."""
     if among:
         none = f"none of {among} has {what}"
-        return none, f"only one of {among} has {what}", "none of them has one", "fewer than two of them have one"
+        return (
+            none,
+            f"only one of {among} has {what}",
+            f"none of them has {what}",
+            f"fewer than two of them have {what}",
+        )
     none = f"no event has {what}"
     return none, f"only one event has {what}", none, f"fewer than two events have {what}"
 
