@@ -11,6 +11,8 @@ STATISTICS = {
     "max": ("the largest", 1), "last": ("the last", 1),
 }  # fmt: skip
 """The words for statistics, and how many values each needs."""
+NOISE = 1e-9
+"""The differences of numbers, relative to the largest one by its size, that come from rounding."""
 PLAIN = ("sum", "mean", "std", "min", "max")
 """The statistics that `Aggregates` has; of the events with one code, it has mean and std."""
 
@@ -123,8 +125,9 @@ def _change(row: FeatureRow, name: str, value: float, number: float) -> str:
     """Return the phrase about the mean in the late half of the time minus that in the early half."""
     if _present(row, name) == 0:
         return f"no event has a value of {name}"
-    if value == 0:
-        return f"the mean of {name} is the same in both halves of the time, or one half has no value"
+    if abs(number) <= _noise(row, name):
+        unsure = "" if value else ", or one half has no value"
+        return f"the mean of {name} is the same in both halves of the time{unsure}"
     side = "higher" if number > 0 else "lower"
     return f"the mean of {name} is {plain_number(abs(number))} {side} in the later half of the time than in the earlier"
 
@@ -133,7 +136,15 @@ def _slope(row: FeatureRow, name: str, value: float, number: float) -> str:
     """Return the phrase about the change of the least squares line over the time."""
     if _present(row, name) == 0:
         return f"no event has a value of {name}"
-    if value == 0:
-        return f"a line fitted to {name} is level, or {name} has values at fewer than two times"
+    if abs(number) <= _noise(row, name):
+        unsure = "" if value else f", or {name} has values at fewer than two times"
+        return f"a line fitted to {name} is level{unsure}"
     side = "rises" if number > 0 else "falls"
     return f"a line fitted to {name} {side} by {plain_number(abs(number))} from the first event to the last"
+
+
+def _noise(row: FeatureRow, name: str) -> float:
+    """Return the difference of means up to which it comes from rounding alone."""
+    log = next(each.log for each in row.schema.numeric if each.name == name)
+    ends = (row.values.get(f"{name}: {end}", 0.0) for end in ("min", "max"))
+    return NOISE * max(abs(row.plain(end, log)) for end in ends)
