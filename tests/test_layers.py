@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "eventvec"
 ORDER = (
     ("credentials", "first_use", "part_names", "torchrun"),
     ("errors", "interrupts"),
-    ("files", "options", "sequences"),
+    ("files", "options", "quantities", "sequences"),
     ("schema", "toml_tables"),
     ("dataset", "distributed", "precision", "threads"),
     ("views",),

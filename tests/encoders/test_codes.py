@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import make
 from eventvec.encoders import Codes, codes
+from eventvec.encoders.code_terms import Term as Named
 from eventvec.errors import ConfigError, DataError
 from eventvec.schema import Categorical, Numeric, Schema
 from eventvec.sequences import Sequences
@@ -119,6 +120,75 @@ def test_two_shops_by_hand() -> None:
     assert {int(key): state[:, i].tolist() for i, key in enumerate(encoder.keys) if key < codes.NO_TERM} == counts
     assert state[:, -1].tolist() == [0, 2]
     torch.testing.assert_close(encoder.idf[:5].exp(), torch.tensor([2.0, 2, 2, 3, 3]))  # 1 + 6 / 6 and 1 + 6 / 3
+
+
+def called(counts: Counter[Term], limits: dict[tuple[str, str], dict[int, list[float]]]) -> Counter[str]:
+    """Return how often a row has each term, by its name."""
+    words = {"code": ["", "(unknown)", "a", "b", "c", "d"], "shop": ["", "(unknown)", "x", "y", "z"],
+             "tags": ["", "(unknown)", "p", "q", "r"]}  # fmt: skip
+    names: Counter[str] = Counter()
+    for (kind, column, *places), count in counts.items():
+        texts = words[column]
+        name = f"{column}: {texts[places[0]]}"
+        if kind == "2":
+            name += f" then {texts[places[1]]}"
+        elif kind.startswith("b"):
+            edge, place = limits[column, kind[1:]][places[0]], places[1]
+            low, high = (f"{limit:.4g}" for limit in (edge[max(place - 1, 0)], edge[min(place, 4)]))
+            within = f"below {high}" if place == 0 else f"from {low}" if place == 5 else f"{low} to below {high}"
+            name += f" with {kind[1:]} {within}"
+        names[name] += count
+    return names
+
+
+@pytest.mark.parametrize("most", [2048, 40])
+def test_terms_are_called_what_they_count(most: int) -> None:
+    training, x = histories(), histories([3, 0, 9, 14], seed=5)
+    encoder = Codes(SCHEMA, components=4, terms=most).fit(training)
+    terms, state = encoder.kept_terms(), encoder.state(x)
+    limits = {(column, number): edges(training, column, number) for column in ("code", "shop")
+              for number in ("amount", "price")}  # fmt: skip
+    kept = [term for term in terms if term is not None]
+    assert len(terms) == most
+    assert len(kept) == int((encoder.keys < codes.NO_TERM).sum()) == len({term.name for term in kept})
+    in_rows = [called(counts, limits) for counts in bags(x, limits)]
+    for row, counts in enumerate(in_rows):
+        assert {term.name: counts[term.name] for term in kept} == dict(
+            zip([term.name for term in kept], state[row, : len(kept)].tolist(), strict=True)
+        )
+    if most == 2048:  # all terms of three rows of training
+        frequency = Counter(name for counts in bags(training, limits) for name in called(counts, limits))
+        assert {name for name, count in frequency.items() if count >= 3} == {term.name for term in kept}
+    assert all(term.column == term.name.split(":")[0] for term in kept)
+
+
+def test_terms_in_words() -> None:
+    low = Named("shop", "tea", number="paid", low=3.1, high=4.7)
+    assert [low.words(count) for count in (0, 1, 12)] == [
+        "shop tea with paid 3.1 to below 4.7, never", "shop tea with paid 3.1 to below 4.7, once",
+        "shop tea with paid 3.1 to below 4.7, 12 times",
+    ]  # fmt: skip
+    assert Named("shop", "tea", "oil").words(2) == "shop oil right after tea, twice"
+    assert Named("tags", "red").words(3) == "tags red 3 times"
+
+
+def test_wide_columns_have_terms_of_rare_values_and_folded_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codes, "WIDEST", 5)  # so the codes 5 and more are unknown, or folded into 2, 3 and 4
+    shop = torch.tensor([1, 5, 2, 4] * 3)
+    x = Sequences({"shop": shop}, torch.tensor([0, 4, 8]), torch.full((3,), 4))
+
+    def names(column: Categorical) -> list[str]:
+        encoder = Codes(Schema("id", "at", "integer", categorical=(column,)), 1, terms=9).fit(x)
+        return [term.name.removeprefix("shop: ") for term in encoder.kept_terms() if term is not None]
+
+    rare, first, second = "(unknown or rare)", "buckets 0, 3 and 2 more", "buckets 2, 5 and 1 more"
+    assert names(Categorical("shop", tuple("abcdefghij"))) == [
+        rare, "a", "c", f"{rare} then {rare}", f"{rare} then a", "a then c",
+    ]  # fmt: skip
+    assert names(Categorical("shop", (), buckets=10)) == [
+        "(unknown)", first, second, f"(unknown) then {first}", f"{first} then {first}", f"{first} then {second}",
+    ]  # fmt: skip
+    assert names(Categorical("shop", (), buckets=3))[1] == "bucket 0"
 
 
 FITTED = Codes(SCHEMA, components=4, terms=40).fit(histories())
@@ -244,7 +314,8 @@ def test_what_is_refused() -> None:
         Codes(Schema("id", "at", "integer", numeric=(Numeric("v"),)))
     with pytest.raises(ConfigError, match="components must be at least 1"):
         Codes(SCHEMA, 0)
-    with pytest.raises(ConfigError, match="the encoder Codes has no terms and directions yet"):
-        Codes(SCHEMA)(histories())
+    for call in (lambda: Codes(SCHEMA)(histories()), Codes(SCHEMA).kept_terms):
+        with pytest.raises(ConfigError, match="the encoder Codes has no terms and directions yet"):
+            call()
     with pytest.raises(DataError, match="need at least 2 rows, got 1"):
         Codes(SCHEMA).fit(histories([3]))

@@ -203,3 +203,42 @@ def test_compressed_convolutions_fit_both() -> None:
     assert torch.equal(encoder.encoder.level, expected.level)
     assert encoder(x).shape == (6, 3)
     assert not capabilities(encoder).continues
+
+
+@pytest.mark.parametrize("schema", [MIXED, PARAMETERS, Schema("id", "at", "date")], ids=["mixed", "parameters", "none"])
+def test_the_share_of_each_column_is_that_of_its_weights(schema: Schema) -> None:
+    encoder = Convolutions(schema)
+    shares, names = encoder.column_shares()
+    assert names == [*(each.name for each in schema.numeric), *(each.name for each in schema.categorical), "at"]
+    owners = [each.name for each in schema.numeric for _ in range(2)]
+    owners += [each.name for each in schema.categorical for _ in range(8)] + ["at"] * 2
+    owners += ["amount"] * (encoder.channels - len(owners))
+    assert len(owners) == encoder.channels
+    expected = []
+    for width, i, _ in PAIRS:
+        weights = encoder.get_buffer(f"kernels_{width}")[i].unflatten(0, (width, -1)).numpy()
+        of_kernels = np.zeros((KERNELS, len(names)))
+        for kernel in range(KERNELS):
+            for tap in range(width):
+                for channel, owner in enumerate(owners):
+                    of_kernels[kernel, names.index(owner)] += float(weights[tap, channel, kernel]) ** 2
+        expected += [of_kernels / of_kernels.sum(1, keepdims=True)] * 3
+    np.testing.assert_allclose(shares.numpy(), np.concatenate(expected), rtol=1e-5)
+    assert shares.shape == (encoder.dim, len(names))
+    np.testing.assert_allclose(shares.sum(1).numpy(), 1, rtol=1e-5)
+
+
+def test_a_response_changes_with_the_columns_that_have_a_share_of_it_alone() -> None:
+    """Weights on other columns are set to 0, so changes of these columns leave the responses as they are."""
+    x, encoder = histories([20, 30], seed=3), Convolutions(MIXED)
+    for width in WIDTHS:
+        weights = encoder.get_buffer(f"kernels_{width}").unflatten(1, (width, -1))
+        weights[:, :, :4, ::2] = 0  # the channels of both numbers
+        weights[:, :, 4:, 1::2] = 0  # those of codes and times
+    shares, names = encoder.column_shares()
+    changed = {name: x.columns[name] * 2 for name in ("amount", "level")}
+    moved = (encoder(replace(x, columns={**x.columns, **changed})) - encoder(x)).abs().amax(0) > 1e-5
+    of_numbers = shares[:, [names.index("amount"), names.index("level")]].sum(1) > 0
+    of_kernels = [each.unflatten(0, (len(PAIRS), 3, KERNELS)).any(1) for each in (moved, of_numbers)]
+    assert torch.equal(*of_kernels)
+    assert 0 < int(of_kernels[0].sum()) < of_kernels[0].numel()

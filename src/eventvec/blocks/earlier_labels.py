@@ -60,8 +60,7 @@ def delayed_labels(
     for i, target in enumerate(targets):
         labels = table.select("entity", "time", "known", value=f"value {i}")
         blocks.append(earlier_labels(entities, moments, labels, target, z.schema, inclusive))
-        names += [f"earlier {target.name}: {what}" for what in ("known", "count", "age")]
-        names += [f"{name}: {what}" for what in ("last", "mean") for name in _columns(target)]
+        names += names_of(target)
     none = int((np.stack([block[:, 0] for block in blocks]) == 0).all(0).sum())
     note = (
         f"Earlier labels are known {printable(str(delay))} after their time, and read if that is "
@@ -108,6 +107,17 @@ def earlier_labels(
 def width_of(target: Target) -> int:
     """Return the number of features of a label's earlier values."""
     return 3 + 2 * len(_columns(target))
+
+
+def names_of(target: Target) -> list[str]:
+    """Return the names of the features of a label's earlier values, in order.
+
+    Example:
+        >>> names_of(Target("spend", "numeric", np.zeros(0), np.zeros(0, int), ()))[2:]
+        ['earlier spend: age', 'earlier spend: last', 'earlier spend: mean']
+    """
+    of_all = [f"earlier {target.name}: {what}" for what in ("known", "count", "age")]
+    return of_all + [f"{name}: {what}" for what in ("last", "mean") for name in _columns(target)]
 
 
 def _columns(target: Target) -> dict[str, object]:
@@ -166,6 +176,11 @@ class EarlierLabels:
     def dim(self) -> int:
         """The number of features."""
         return width_of(self.target)
+
+    @property
+    def names(self) -> list[str]:
+        """The name of each feature, see `describing.feature_words`."""
+        return names_of(self.target)
 
     def features(self, rows: Rows) -> Features:
         """Return the features, as `Block` has them."""

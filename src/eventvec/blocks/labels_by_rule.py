@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from eventvec.blocks.earlier_labels import earlier_labels, width_of
+from eventvec.blocks.earlier_labels import earlier_labels, names_of, width_of
 from eventvec.blocks.rows import Features, Rows
 from eventvec.errors import ConfigError
 from eventvec.labels.future_options import FutureOptions
@@ -53,6 +53,11 @@ class LabelsByRule:
     def dim(self) -> int:
         """The number of features."""
         return width_of(self.target)
+
+    @property
+    def names(self) -> list[str]:
+        """The name of each feature, see `describing.feature_words`."""
+        return names_of(self.target)
 
     def features(self, rows: Rows) -> Features:
         """Return the features, as `Block` has them; all are 0 for a row without events."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from eventvec.blocks.rows import Features, Rows, filled
 from eventvec.dataset import Dataset
+from eventvec.describing.other_words import static_names
 from eventvec.errors import DataError, shown
 from eventvec.schema import FIRST, Categorical, Numeric, Schema, Vector
 from eventvec.sequences import Array
@@ -54,6 +55,11 @@ class StaticValues:
             min(each.size, FIRST + VALUES) if isinstance(each, Categorical) else 2 * len(np.atleast_1d(each.mean))
             for each in self.fields
         )
+
+    @property
+    def names(self) -> list[str]:
+        """The name of each feature, see `describing.feature_words`."""
+        return [name for each in self.fields for name in static_names(each, VALUES)]
 
     def features(self, rows: Rows) -> Features:
         """Return the features, as `Block` has them."""

@@ -10,6 +10,15 @@
     time_facts    sentences about times: silences, intervals, bursts, hours and weekdays
     number_facts  sentences about numbers
     templates     `TEMPLATES`, all of these functions in order
+
+Features of a history in words are beside them::
+
+    feature_words  `feature_words`: a phrase for each feature, by its name
+    feature_row    what is known of one row when its features are put into words
+    time_words     phrases about times and the number of events
+    number_words   phrases about numbers, also those of events with one code
+    code_words     phrases about codes and elements of lists
+    other_words    phrases about static columns and earlier labels
 """
 
 from typing import TYPE_CHECKING

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import Self
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.encoders.aggregates import by_blocks
+from eventvec.encoders.code_terms import Term, bounds, code_text
 from eventvec.encoders.compressed import leading, leading_of_rows
 from eventvec.encoders.running import at
 from eventvec.errors import ConfigError, DataError
@@ -31,6 +33,8 @@ TOGETHER = 2**20
 """The number of keys that are looked up at once, or those of one kind."""
 BLOCK = 4096
 """The number of states that are read at once."""
+CODE, PAIR, NUMBER = "code", "pair", "number"
+"""The kinds of terms: codes or elements of lists, codes of two consecutive events, codes with a number."""
 NO_TERM = 2**62
 """The key in the places that no kept term takes."""
 
@@ -142,6 +146,45 @@ class Codes(nn.Module):
         self.directions.copy_(self._directions(x, len(kept)))
         return self
 
+    def kept_terms(self) -> list[Term | None]:
+        """Return what each of the `terms` places of a state counts; None for a place that no kept term takes.
+
+        `Term.name` names a term, and `Term.words` says its count.
+
+        Raises:
+            ConfigError: If `fit` was not called.
+        """
+        self._check_fitted()
+        kinds, firsts = [*self._kinds()], torch.tensor(self._firsts())
+        keys, edges = self.keys.cpu(), self.edges.cpu().split([*map(_codes, self.categorical)], 1)
+        kept = keys[keys < NO_TERM]
+        kind = torch.searchsorted(firsts, kept, right=True) - 1
+        terms: list[Term | None] = []
+        for place, key in zip(kind.tolist(), (kept - firsts[kind]).tolist(), strict=True):
+            column, of, other = kinds[place]
+            codes = _codes(column)
+            text = partial(code_text, column, codes=codes)
+            if of == PAIR:
+                terms.append(Term(column.name, text(key // codes), text(key % codes)))
+            elif of == NUMBER:
+                limits = edges[self.categorical.index(column)][other, key // BINS].tolist()
+                low, high = bounds(limits, key % BINS)
+                terms.append(Term(column.name, text(key // BINS), None, self.numeric[other].name, low, high))
+            else:
+                terms.append(Term(column.name, text(key)))
+        return terms + [None] * (self.terms - len(terms))
+
+    def _kinds(self) -> Iterator[tuple[Categorical, str, int]]:
+        """Yield the column of each kind of terms, what they are, and the place of the number, as `_keys` does."""
+        for column in self.categorical:
+            yield from ((column, CODE, -1), (column, PAIR, -1))
+            yield from ((column, NUMBER, place) for place in range(len(self.numeric)))
+        yield from ((column, CODE, -1) for column in self.bags)
+
+    def _check_fitted(self) -> None:
+        if bool(self.idf.isnan().any()):
+            raise ConfigError("the encoder Codes has no terms and directions yet; call its fit(x) with training rows")
+
     def _state(self, x: Sequences, before: Tensor | None) -> Tensor:
         """Return `(n, stored_dim)` float32, whole numbers."""
         if before is None:
@@ -184,8 +227,7 @@ class Codes(nn.Module):
     def _weights(self, state: Tensor) -> Tensor:
         """Return `(n, terms)` float32 the weights of terms, of length 1 for each kind."""
         idf, keys = self.idf.to(state.device), self.keys.to(state.device)
-        if bool(idf.isnan().any()):
-            raise ConfigError("the encoder Codes has no terms and directions yet; call its fit(x) with training rows")
+        self._check_fitted()
         ends = torch.tensor([*accumulate(self.sizes)], device=state.device)
         kind = torch.searchsorted(ends, keys, right=True).clamp(max=len(self.sizes) - 1)
         weights = state[:, : self.terms].log1p() * idf

@@ -78,6 +78,7 @@ class Convolutions(nn.Module):
         check_seed("seed", seed)
         at_least("window", window, 1)
         self.window, self.seed, self.clock, self.gap = window, seed, schema.clock, schema.gap
+        self.time = schema.time
         self.numeric, self.categorical = schema.numeric, schema.categorical
         table = schema.parameters  # of a table of (parameter, value)
         self.n_latest = 0 if table is None else min(len(table.values), PARAMETERS)
@@ -130,6 +131,24 @@ class Convolutions(nn.Module):
         self.level.copy_(mean)
         self.spread.copy_(torch.where(varies, variance.clamp(min=0).rsqrt(), 0))
         return self
+
+    def column_shares(self) -> tuple[Tensor, list[str]]:
+        """Return `(dim, columns)` the share of each response's squared weights on each column, and the columns' names.
+
+        Rows sum to 1. The columns are those of numbers, then of codes, then of times, to which the two channels of
+        times count. The latest numbers with a code count to the column of numbers.
+        """
+        names = [*(each.name for each in self.numeric), *(each.name for each in self.categorical), self.time]
+        n_numbers, times = len(self.numeric), len(names) - 1
+        columns = [place for place in range(n_numbers) for _ in range(2)]
+        columns += [place for place in range(n_numbers, times) for _ in range(VECTOR)]
+        columns += [times, times, *[0] * self.n_latest]  # with latest numbers, there is one column of numbers
+        shares = []
+        for _, weights, _ in self._kernels(torch.device("cpu")):
+            squares = weights.double().square().unflatten(0, (-1, self.channels)).sum(0)  # (channels, 64)
+            of_columns = squares.new_zeros(len(names), KERNELS).index_add(0, torch.tensor(columns), squares)
+            shares += [(of_columns / of_columns.sum(0)).T] * 3  # a kernel has three responses
+        return torch.cat(shares).float(), names
 
     def _features(self, x: Sequences) -> Tensor:
         """Return `(n, dim)` float32 the responses of rows that fit into memory together."""
