@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-import torch
 
 import eventvec as ev
 from commands import answer, invoke
@@ -110,62 +109,10 @@ def test_components_are_sums_of_their_terms(model: ev.Model) -> None:
         np.testing.assert_allclose(found.shares.sum(1)[filled], 1, atol=1e-6)
     codes = terms_of(model.blocks["codes"], rows)
     assert codes is not None
-    tea = codes.given[:, [name for name, _ in codes.names].index("shop=tea")]
+    tea = codes.given[:, [name for name, _ in codes.names].index("shop: tea")]
     last = events.join(later(labels), on="card").filter(pl.col("at") < pl.col("when"), shop="tea")
     counted = later(labels).join(last.group_by("card").len(), on="card", how="left", maintain_order="left")["len"]
     assert tea.tolist() == counted.fill_null(0).to_list()
-
-
-def test_terms_are_named_by_their_values_in_order(model: ev.Model) -> None:
-    encoder: Any = model.blocks["codes"].encoder  # type: ignore[attr-defined]
-    events = planted("shop")[0]
-    schema = model.schema
-    names = [name for name, _ in encoder.term_names]
-    tested = 0
-    for place, (name, column) in enumerate(encoder.term_names):
-        if name and column == "shop":
-            rows = ev.read(events.head(EVENTS * 20), schema=schema).sequences
-            counts = encoder.state(rows)[:, place].tolist()
-            shops = events.head(EVENTS * 20).sort("card", "at")
-            of_cards = shops.partition_by("card", maintain_order=True)
-            if " then " in name:
-                first, second = name.removeprefix("shop=").split(" then ")
-                slow = [
-                    sum(a == first and b == second for a, b in zip(each["shop"], each["shop"][1:], strict=False))
-                    for each in of_cards
-                ]
-            elif ", paid" in name:
-                shop, _, span = name.removeprefix("shop=").partition(", paid")
-                low = float(span.split(" from ")[1].split(" to ")[0]) if " from " in span else -np.inf
-                high = float(span.split(" to ")[1]) if " to " in span else np.inf
-                slow = [each.filter(pl.col("paid").is_between(low, high), shop=shop).height for each in of_cards]
-            else:
-                slow = [each.filter(shop=name.removeprefix("shop=")).height for each in of_cards]
-            tested += np.abs(np.array(slow) - counts).max() == 0
-    assert tested >= 0.9 * sum(name.startswith("shop=") for name in names)
-
-
-def test_shares_of_columns_are_those_of_the_squared_weights() -> None:
-    events = planted("shop")[0].head(400)
-    schema = ev.read(events, key="card", time="at").schema
-    encoder = ev.encoders.Convolutions(schema)
-    columns, shares = encoder.column_shares()
-    assert set(columns) == {"paid", "shop", "kind", "at"}
-    channels = [name for name in ("paid",) for _ in range(2)]
-    channels += [field.name for field in schema.categorical for _ in range(8)] + ["at", "at"]
-    place = 0
-    for width in (3, 7, 9):
-        kernels = encoder.get_buffer(f"kernels_{width}")
-        for of_distance in kernels:
-            weights = of_distance.view(width, len(channels), 64).square().sum(0)
-            for _ in range(3):
-                for kernel in range(0, 64, 21):
-                    for at, column in enumerate(columns):
-                        mine = torch.tensor([name == column for name in channels])
-                        expected = weights[mine, kernel].sum() / weights[:, kernel].sum()
-                        assert abs(float(shares[place + kernel, at]) - float(expected)) < 1e-5
-                place += 64
-    assert place == len(shares)
 
 
 def test_one_entity_one_class_and_the_first_reasons(model: ev.Model) -> None:

@@ -17,6 +17,8 @@ from eventvec.encoders.compressed import Compressed
 from eventvec.encoders.convolutions import Convolutions
 from eventvec.sequences import Array
 
+PATTERN = "pattern of "
+"""What stands before a column in the name of what convolutions respond to in it."""
 PART = 4096
 """The number of rows whose terms are weighed at once."""
 
@@ -66,11 +68,10 @@ def _of_codes(encoder: Codes, kind: str, rows: Rows) -> Terms:
     with torch.inference_mode():
         state = (state if isinstance(state, Tensor) else encoder.state(x)).cpu()
         weights = torch.cat([encoder.weights(part) for part in state.split(PART)])
-    names = encoder.term_names
-    kept = [place for place, (name, _) in enumerate(names) if name]
-    counts = state[:, : len(names)].numpy()[:, kept]
-    loadings = encoder.directions.cpu().double().numpy()[kept]
-    return Terms([names[place] for place in kept], weights.numpy()[:, kept], loadings, np.eye(len(kept)), counts)
+    terms = [term for term in encoder.kept_terms() if term is not None]
+    names, n = [(term.name, term.column) for term in terms], len(terms)
+    loadings, counts = encoder.directions.cpu().double().numpy()[:n], state[:, :n].numpy()
+    return Terms(names, weights.numpy()[:, :n], loadings, np.eye(n), counts)
 
 
 def _of_compressed(encoder: Compressed, kind: str, rows: Rows) -> Terms:
@@ -83,8 +84,8 @@ def _of_compressed(encoder: Compressed, kind: str, rows: Rows) -> Terms:
     loadings = np.eye(width) if encoder.projection is None else encoder.projection.cpu().double().numpy()
     given = features.numpy()
     if isinstance(inner, Convolutions):
-        columns, shares = inner.column_shares()
-        names, parts = [(f"pattern of {column}", column) for column in columns], shares.double().numpy()
+        shares, columns = inner.column_shares()
+        names, parts = [(f"{PATTERN}{column}", column) for column in columns], shares.double().numpy()
         given = np.full((len(given), len(names)), np.nan)
     else:
         called = list(getattr(inner, "names", ())) or [f"{kind}_{place}" for place in range(width)]

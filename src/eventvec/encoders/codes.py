@@ -121,7 +121,7 @@ class Codes(nn.Module):
     def read(self, state: Tensor) -> Tensor:
         """Return `(n, dim)` float32 the vectors of states."""
         directions = self.directions.to(state.device)
-        parts = [self._weights(part) @ directions for part in state.split(BLOCK)]
+        parts = [self.weights(part) @ directions for part in state.split(BLOCK)]
         return torch.cat(parts)
 
     @torch.no_grad()
@@ -224,7 +224,7 @@ class Codes(nn.Module):
             present = code != MISSING
             yield rows[bags.rows()][present], next(firsts) + code[present]
 
-    def _weights(self, state: Tensor) -> Tensor:
+    def weights(self, state: Tensor) -> Tensor:
         """Return `(n, terms)` float32 the weights of terms, of length 1 for each kind."""
         idf, keys = self.idf.to(state.device), self.keys.to(state.device)
         self._check_fitted()
@@ -273,7 +273,7 @@ class Codes(nn.Module):
 
     def _directions(self, x: Sequences, kept: int) -> Tensor:
         """Return `(terms, components)` float64 the scaled directions, then zeros."""
-        blocks = (self._weights(self._state(x[block], None)) for block in x.blocks(per_row=2 * self.terms))
+        blocks = (self.weights(self._state(x[block], None)) for block in x.blocks(per_row=2 * self.terms))
         weights = (block[:, :kept].cpu().double() for block in blocks)
         total = torch.zeros(kept, dtype=torch.float64)
         if len(x) < kept:

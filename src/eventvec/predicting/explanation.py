@@ -24,6 +24,7 @@ from eventvec.models.head import Head
 from eventvec.models.reasons import Name, Reasons, reasons
 from eventvec.options import accepts, at_least
 from eventvec.predicting.predictor_answer import explained
+from eventvec.predicting.reason_words import ReasonWords
 from eventvec.predicting.rows_to_predict import PredictionSources, identifying, rows_to_predict
 from eventvec.sequences import Array
 from eventvec.tables.frames import with_key
@@ -76,10 +77,11 @@ def explain(
         options: As for `predict`: until, cutoffs, cutoff_column and the formats of tables.
 
     Returns:
-        Without events, what `EventClassifier.explain` returns. With them, the tables `reasons`, with a row for each
-        reason: its `contribution`, `feature`, `value` as computed, `column` and `block`; `rows` with the `prediction`,
-        its raw `score`, the `baseline` and the `rest` of each row; `columns` and `blocks` with the sums of the
-        contributions of each; and `features` with the mean size of the contributions over all rows.
+        Without events, what `EventClassifier.explain` returns. With them, the table `reasons`, with a row for each
+        reason: its `contribution`, what it is `because` of, the `feature` with its `value` as computed, the `column`
+        and the `block`. Further tables are `rows`, with the `prediction` of each row, its raw `score`, the `baseline`
+        and the `rest`; `columns` and `blocks`, with the sums of contributions; and `features`, with the mean sizes of
+        contributions over all rows.
 
     Raises:
         ConfigError: If the model has no such head or class.
@@ -161,10 +163,11 @@ def _answer(asked: _Asked) -> Answer:
     """Return the reasons of all rows."""
     head, rows, n = asked.head, asked.rows, len(asked.rows.data)
     identity = pl.DataFrame(identifying(rows))
-    names, parts, total = list[Name](), list[dict[str, pl.DataFrame]](), np.zeros(1)
+    names, parts, total, words = list[Name](), list[dict[str, pl.DataFrame]](), np.zeros(1), None
     for part, found in reasons(head, asked.model.blocks, rows):
         names = found.names
-        tables, values = _tables(asked, found, identity[part])
+        words = words or ReasonWords(asked.model, head, names)
+        tables, values = _tables(asked, found, identity[part], words)
         parts.append(tables)
         total = total + np.abs(values).sum(0)
         if asked.progress:
@@ -189,7 +192,9 @@ def _answer(asked: _Asked) -> Answer:
     )
 
 
-def _tables(asked: _Asked, found: Reasons, identity: pl.DataFrame) -> tuple[dict[str, pl.DataFrame], Array]:
+def _tables(
+    asked: _Asked, found: Reasons, identity: pl.DataFrame, words: ReasonWords
+) -> tuple[dict[str, pl.DataFrame], Array]:
     """Return the tables of some rows, and `(n, m)` the contributions to the score that is explained."""
     classes, score, values, rest, baseline = _of_one(asked, found)
     n, of_class = len(score), asked.head.class_names
@@ -201,10 +206,11 @@ def _tables(asked: _Asked, found: Reasons, identity: pl.DataFrame) -> tuple[dict
     named = pl.DataFrame(found.names, schema=["feature", "column", "block"], orient="row")
     given = pl.Series("value", np.take_along_axis(found.given, best, 1).ravel()).fill_nan(None)
     of_best = pl.Series("contribution", np.take_along_axis(values, best, 1).ravel())
-    told = pl.concat(
-        [identity[np.repeat(np.arange(n), best.shape[1])], of_best.to_frame(), named[best.ravel()], given.to_frame()],
-        how="horizontal",
-    ).filter(pl.col("contribution") != 0)
+    phrases = [words.of_row(row, places) for row, places in zip(found.given, best.tolist(), strict=True)]
+    because = pl.Series("because", [phrase for of_row in phrases for phrase in of_row], pl.String)
+    who = identity[np.repeat(np.arange(n), best.shape[1])]
+    parts = [who, of_best.to_frame(), because.to_frame(), named[best.ravel()], given.to_frame()]
+    told = pl.concat(parts, how="horizontal").filter(pl.col("contribution") != 0)
     by = {"columns": [_column(name) for name in found.names], "blocks": [name.block for name in found.names]}
     sums = {name: _sums(identity, values, of_features, name[:-1]) for name, of_features in by.items()}
     return {"reasons": told, "rows": rows, **sums}, values
@@ -273,7 +279,7 @@ def _of_row(head: Head, told: Mapping[str, Any]) -> tuple[str, ...]:
     value = f"{row['prediction']:.3g}" if head.target.task == "numeric" else f"{row['prediction']:.3f}"
     lines = [f"{what} is predicted with {value}: a score of {row['score']:+.2f}, from {row['baseline']:+.2f}."]
     for each in told["reasons"][:LINES]:
-        lines.append(f"{each['contribution']:+.2f}  {each['feature']}")
+        lines.append(f"{each['contribution']:+.2f}  {each['because']}")
     return tuple(lines)
 
 
