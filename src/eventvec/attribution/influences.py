@@ -35,6 +35,7 @@ from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.sources import Tabular
 
 BY_CHANCE = "By chance alone, about one in twenty of the intervals does not hold 0."
+OF_HEADS = "Why the heads of the model predict what they do is told by explain (eventvec explain)."
 OUT_OF_DISTRIBUTION = (
     "The encoder was trained with all fields and periods, and a history without one is unlike its training data. To "
     "learn what an encoder loses without a field or period, train one without it."
@@ -136,7 +137,8 @@ def influence(
         result, later = _of_labels(request, examples), fitted_later(run.schema, run.info["holdouts"], examples.times)
     left_out = f"{int((~usable).sum()):,} entities have no events that the encoder can read and were left out."
     notes = () if usable.all() else (left_out,)
-    return replace(result, notes=(*notes, *later, *result.notes, OUT_OF_DISTRIBUTION))
+    heads = (OF_HEADS,) if run.heads else ()
+    return replace(result, notes=(*notes, *later, *result.notes, *heads, OUT_OF_DISTRIBUTION))
 
 
 def _check_labels(labels: Tabular | None, label: str | None, chosen: InfluenceOptions) -> None:

@@ -278,9 +278,10 @@ def _of_row(head: Head, told: Mapping[str, Any]) -> tuple[str, ...]:
     what = shown(head.target.name) + (f" = {row['class']}" if "class" in row else "")
     value = f"{row['prediction']:.3g}" if head.target.task == "numeric" else f"{row['prediction']:.3f}"
     lines = [f"{what} is predicted with {value}: a score of {row['score']:+.2f}, from {row['baseline']:+.2f}."]
-    for each in told["reasons"][:LINES]:
-        lines.append(f"{each['contribution']:+.2f}  {each['because']}")
-    return tuple(lines)
+    sums = dict[str, float]()
+    for each in told["reasons"]:
+        sums[each["because"]] = sums.get(each["because"], 0.0) + each["contribution"]  # some features say the same
+    return (*lines, *(f"{size:+.2f}  {because}" for because, size in [*sums.items()][:LINES]))
 
 
 def _of_rows(head: Head, features: list[dict[str, Any]], n: int) -> tuple[str, ...]:
