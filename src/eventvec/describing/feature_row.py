@@ -121,11 +121,11 @@ class FeatureRow:
 
     def ago(self, what: str, value: float) -> str:
         """Return how long before the moment of prediction something was, from a feature."""
-        length = self.plain(value)
+        length, unsure = self.plain(value), ", or there are no events" if value == 0 and self.n is None else ""
         if not self.schema.clock:
-            return f"the time since {what} is {self.length(length)}"
+            return f"the time since {what} is {self.length(length)}{unsure}"
         if length == 0:
-            return f"{what} was at the moment of prediction"
+            return f"{what} was at the moment of prediction{unsure}"
         return f"{what} was {self.length(abs(length))} {'before' if length > 0 else 'after the moment of prediction'}"
 
 
