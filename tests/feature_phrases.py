@@ -68,6 +68,8 @@ def some(k: int, n: int, of: str, none: str) -> tuple[str, str]:
     """Return the words for k of n events, and whether one or several are there."""
     if not k:
         return none, "has"
+    if k == n > 1:
+        return {"the": f"all of {of}", "all": of}.get(of[:3], f"all {of}"), "have"
     return ("the only event", "has") if n == 1 else (f"{k} of {of}", "has" if k == 1 else "have")
 
 
@@ -93,7 +95,7 @@ class Row:
 
     def of_last(self, k: int, count: int) -> tuple[str, str]:
         of = f"the last {count} events" if self.n >= count else f"all {self.n} events"
-        return some(k, min(self.n, count), of, "no event" if self.n == 1 else f"none of {of}")
+        return some(k, min(self.n, count), of, "no event" if self.n < max(count, 2) else f"none of {of}")
 
     def of_times(self) -> Iterator[tuple[str, str]]:
         n, time, one = self.n, self.time, "there is only one event"
@@ -169,7 +171,8 @@ class Row:
             of = f"the last {count} events" if self.n >= count else f"all {self.n} events"
             of = "the only event" if self.n == 1 else of
             only = "only one event" if self.n == 1 else f"only one of {of}"
-            few = [self.of_last(0, count)[0] + f" has a value of {name}", f"{only} has a value of {name}"]
+            none = "no event" if self.n == 1 else f"none of {of}"
+            few = [f"{none} has a value of {name}", f"{only} has a value of {name}"]
             for feature, text in statistics_of(f"{name} over {of}", last, few):
                 words = text
                 if text in few and not (none_at_all or none_missing):

@@ -88,9 +88,10 @@ def test_undefined_features_alone_say_what_else_may_be() -> None:
     schema = a_schema("timestamp")
     expected = {
         "events": "there are no events",
-        "gap: mean": "the mean time from one event to the next is 0 seconds, or there are fewer than 2 events",
+        "gap: mean": "the mean time from one event to the next is 0 seconds, or there are fewer than two events",
         "gap: std": "the standard deviation of the times from one event to the next is 0 seconds, or there are fewer "
-        "than 3 events",
+        "than three events",
+        "time: recency": "the last event was at the moment of prediction, or there are no events",
         "paid: mean": "the mean of paid is 0, or no event has a value of paid",
         "paid: std": "the standard deviation of paid is 0, or fewer than two events have a value of paid",
         "paid: sum": "the sum of paid is 0",
@@ -109,6 +110,23 @@ def test_undefined_features_alone_say_what_else_may_be() -> None:
     assert feature_words(schema, ["shop=tea: share of last 3"], np.array([1 / 3], np.float32)) == [
         "33.3 % of the last 3 events (or of all, if fewer) have shop tea"
     ]
+
+
+def test_a_feature_alone_is_told_as_beside_others_or_says_what_else_may_be() -> None:
+    schema, x = a_schema("date"), rows_of("date", LENGTHS)
+    encoder = Handcrafted(schema)
+    z = encoder(x).numpy()
+    few = ("no event has", "only one", "there is only one", "there are only two", "none of")
+    for row in range(1, len(LENGTHS)):
+        beside = feature_words(schema, encoder.names, z[row])
+        for name, value, words in zip(encoder.names, z[row], beside, strict=True):
+            alone = feature_words(schema, [name], np.array([value]))[0].replace(
+                " (of the latest 2,000 events at most)", ""
+            )
+            if words.startswith(few) and " is " in alone and not alone.startswith(few):
+                assert ", or " in alone or name == "time: span" or " in the last " in words, (name, words, alone)
+            if " is " in words and ", or " not in words and "event" not in words:
+                assert words in (alone, alone.split(", or ")[0], alone.split(", with ")[0]), (name, words, alone)
 
 
 def test_features_of_the_latest_events_say_so() -> None:

@@ -37,6 +37,8 @@ class Group:
         count = round(share * self.n)
         if count == self.n == 1:
             return "the only event", "has"
+        if count == self.n:
+            return f"all {'of ' if self.text.startswith('the ') else ''}{self.text.removeprefix('all ')}", "have"
         return f"{count:,} of {self.text}", "has" if count == 1 else "have"
 
 
@@ -109,7 +111,8 @@ class FeatureRow:
             events = f"the last {count} events (or of all, if fewer)"
         else:
             events = f"the last {count} events" if self.n >= count else f"all {self.n} events"
-        return Group(None if self.n is None else min(self.n, count), events, f"none of {events}")
+        none = f"none of {events}" if self.n is None or self.n >= count else "no event"
+        return Group(None if self.n is None else min(self.n, count), events, none)
 
     def length(self, value: float) -> str:
         """Return a time between two moments in words, from seconds or the unit of the times."""
@@ -121,11 +124,11 @@ class FeatureRow:
 
     def ago(self, what: str, value: float) -> str:
         """Return how long before the moment of prediction something was, from a feature."""
-        length = self.plain(value)
+        length, unsure = self.plain(value), ", or there are no events" if value == 0 and self.n is None else ""
         if not self.schema.clock:
-            return f"the time since {what} is {self.length(length)}"
+            return f"the time since {what} is {self.length(length)}{unsure}"
         if length == 0:
-            return f"{what} was at the moment of prediction"
+            return f"{what} was at the moment of prediction{unsure}"
         return f"{what} was {self.length(abs(length))} {'before' if length > 0 else 'after the moment of prediction'}"
 
 

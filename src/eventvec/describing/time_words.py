@@ -38,7 +38,9 @@ def _gap(words: str, few: int) -> Phrase:
 
     def phrase(row: FeatureRow, value: float) -> str:
         text, gaps = f"{words} is {row.length(row.plain(value))}", None if row.n is None else max(row.n - 1, 0)
-        return unless_few(text, value, gaps, (ONE, TWO)[:few], f"there are fewer than {few + 1} events")
+        return unless_few(
+            text, value, gaps, (ONE, TWO)[:few], f"there are fewer than {'two' if few == 1 else 'three'} events"
+        )
 
     return phrase
 
