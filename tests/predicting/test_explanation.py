@@ -16,7 +16,7 @@ from eventvec.blocks.named_terms import terms_of
 from eventvec.errors import ConfigError, DataError
 from eventvec.learners.contributions import raw_scores
 from eventvec.models.head import predictions_of
-from eventvec.models.reasons import reasons
+from eventvec.models.reasons import HeadReasons
 from eventvec.predicting.rows_to_predict import PredictionSources, rows_to_predict
 
 N, EVENTS, END = 500, 20, datetime(2024, 6, 1)
@@ -83,7 +83,7 @@ def test_reasons_add_up_to_the_prediction(label: str) -> None:
     head, at = trained.heads[label], later(labels)
     rows = rows_to_predict(trained, events, PredictionSources(cutoffs=at), {})
     predicted = predictions_of(trained.blocks, trained.heads, rows)[0][label]
-    parts = [found for _, found in reasons(head, trained.blocks, rows)]
+    parts = [found for _, found in HeadReasons(head, trained.blocks, trained.schema).of(rows)]
     scores = np.concatenate([each.scores for each in parts])
     expected = raw_scores(head.target.task, predicted[:, 1] if label == "leaves" else predicted)
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6)
@@ -100,16 +100,18 @@ def test_components_are_sums_of_their_terms(model: ev.Model) -> None:
     events, labels, _ = planted("shop")
     rows = rows_to_predict(model, events, PredictionSources(cutoffs=later(labels)), {})
     for name in ("codes", "convolutions"):
-        found = terms_of(model.blocks[name], rows)
+        found = terms_of(model.blocks[name], model.schema)
         assert found is not None
-        values = model.blocks[name].features(rows)[0]
-        np.testing.assert_allclose(found.terms @ found.loadings, values, rtol=0, atol=2e-4)
-        np.testing.assert_allclose(found.parts.sum(1), 1, atol=1e-6)
+        terms, given = found.of(rows.data.sequences)
+        np.testing.assert_allclose(terms @ found.loadings, model.blocks[name].features(rows)[0], rtol=0, atol=2e-4)
         filled = np.abs(found.loadings).sum(0) > 0
         np.testing.assert_allclose(found.shares.sum(1)[filled], 1, atol=1e-6)
-    codes = terms_of(model.blocks["codes"], rows)
-    assert codes is not None
-    tea = codes.given[:, [name for name, _ in codes.names].index("shop: tea")]
+        slopes = np.random.default_rng(0).normal(size=(found.loadings.shape[1], 2))
+        np.testing.assert_allclose(
+            found.linear(terms, slopes).sum(1), terms @ found.loadings @ slopes, rtol=0, atol=1e-3
+        )  # fmt: skip
+        if name == "codes":
+            tea = given[:, [each for each, _ in found.names].index("shop: tea")]
     last = events.join(later(labels), on="card").filter(pl.col("at") < pl.col("when"), shop="tea")
     counted = later(labels).join(last.group_by("card").len(), on="card", how="left", maintain_order="left")["len"]
     assert tea.tolist() == counted.fill_null(0).to_list()
@@ -180,3 +182,17 @@ def test_the_command_prints_what_the_call_returns(model: ev.Model, tmp_path: Pat
     assert result.exit_code == 0
     assert "'leaves' = true is predicted with" in result.stdout
     assert "shop" in invoke("explain", tmp_path / "model", "--full").stdout
+
+
+def test_a_store_gives_the_reasons_that_whole_histories_give(model: ev.Model, tmp_path: Path) -> None:
+    events = planted("shop")[0]
+    with ev.open_state(model, tmp_path / "state.db") as session:
+        session.push(events.to_dicts())
+        for key in (3, 420):
+            expected = ev.explain(model, events, until=END, key=key)
+            found = session.explain(key, END)
+            assert found.frame("reasons")["because"].to_list() == expected.frame("reasons")["because"].to_list()
+            np.testing.assert_allclose(
+                found.frame("columns").sort("column")["contribution"],
+                expected.frame("columns").sort("column")["contribution"], atol=1e-6,
+            )  # fmt: skip

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eventvec.blocks.matrices import features_of, matrices
-from eventvec.blocks.named_terms import Terms, terms_of
+from eventvec.blocks.named_terms import terms_of
 from eventvec.blocks.rows import Block, Features, Rows
-from eventvec.learners.contributions import centred, contributions
+from eventvec.learners.contributions import Contributions, centred, contributions
 from eventvec.learners.fitted import Linear
 from eventvec.models.head import Head
+from eventvec.schema import Schema
 from eventvec.sequences import Array
 
 NUMBERS = 2**23
@@ -63,59 +64,91 @@ class Reasons(NamedTuple):
         return np.asarray(self.baseline + self.values.sum(1) + self.rest)
 
 
-def reasons(head: Head, blocks: Mapping[str, Block], rows: Rows) -> Iterator[tuple[slice, Reasons]]:
-    """Yield the reasons of parts of rows, each after its place.
+class HeadReasons:
+    """Why a head predicts what it does.
 
     Args:
         head: The head.
-        blocks: The blocks of the model.
-        rows: The rows.
+        blocks: The blocks of its model.
+        schema: The schema of the model.
     """
-    read = {name: head.blocks[name] if name in head.blocks else blocks[name] for name in head.used}
-    features = features_of(read, rows)
-    x, _ = matrices(features, {name: head.sets[name] for name, _ in head.stack.models})
-    terms = {name: found for name, block in read.items() if (found := terms_of(block, rows)) is not None}
-    names, places = _names(read, features, terms)
-    given = _given(features, terms, places, len(names))
-    outputs = len(head.target.classes) if head.target.task == "multiclass" else 1
-    size = max(NUMBERS // (max(len(names), sum(each.shape[1] for each in x.values()), 1) * outputs), 1)
-    for start in range(0, len(rows.data), size):
-        part = slice(start, start + size)
-        parts = contributions(head.stack, {name: values[part] for name, values in x.items()})
-        values = np.zeros((len(parts.rest), len(names), outputs))
-        baseline, rest = parts.baseline, parts.rest
-        for cell, of_cell in parts.features.items():
-            ends = np.cumsum([0, *(read[name].dim for name in head.sets[cell[0]])])
-            for name, *ends_of_block in zip(head.sets[cell[0]], ends, ends[1:], strict=False):
-                columns = slice(*ends_of_block)
-                of_block, model = of_cell[:, columns], head.stack.models[cell]
-                if name not in places:
+
+    def __init__(self, head: Head, blocks: Mapping[str, Block], schema: Schema) -> None:
+        self.head = head
+        self._read = {name: head.blocks[name] if name in head.blocks else blocks[name] for name in head.used}
+        found = {name: terms_of(block, schema) for name, block in self._read.items()}
+        self._terms = {name: terms for name, terms in found.items() if terms is not None}
+        self._outputs = len(head.target.classes) if head.target.task == "multiclass" else 1
+        self._places, self._names = dict[str, Array](), list[Name]()
+
+    def of(self, rows: Rows) -> Iterator[tuple[slice, Reasons]]:
+        """Yield the reasons of parts of rows, each after its place."""
+        head = self.head
+        features = features_of(self._read, rows)
+        names = self._named(features)
+        x, _ = matrices(features, {name: head.sets[name] for name, _ in head.stack.models})
+        terms, given = dict[str, Array](), np.full((len(rows.data), len(names)), np.nan, np.float32)
+        for name, places in self._places.items():
+            if name in self._terms:
+                terms[name], given[:, places] = self._terms[name].of(rows.data.sequences)
+            else:
+                given[:, places] = features[name][0]
+        width = max(len(names), sum(each.shape[1] for each in x.values()), 1)
+        size = max(NUMBERS // (width * self._outputs), 1)
+        for start in range(0, len(rows.data), size):
+            part = slice(start, start + size)
+            found = contributions(head.stack, {name: values[part] for name, values in x.items()})
+            yield part, self._of_part(found, {name: each[part] for name, each in terms.items()}, given[part])
+
+    def _of_part(self, found: Contributions, terms: Mapping[str, Array], given: Array) -> Reasons:
+        """Return the reasons of rows from the contributions to each learner."""
+        head, baseline, rest = self.head, found.baseline, found.rest
+        values = np.zeros((len(rest), len(self._names), self._outputs))
+        for cell, of_cell in found.features.items():
+            begin, model = 0, head.stack.models[cell]
+            for name in head.sets[cell[0]]:
+                columns = slice(begin, begin + self._read[name].dim)
+                begin, of_block = columns.stop, of_cell[:, columns]
+                if name not in self._places:
                     rest = rest + of_block.sum(1)
                 elif name not in terms:
-                    values[:, places[name]] += of_block
+                    values[:, self._places[name]] += of_block
                 elif isinstance(model, Linear):
                     slopes = head.stack.weights[cell] * model.weights[columns] / model.scale[columns, None]
                     slopes = centred(head.target.task, slopes)
-                    of_terms, constant = terms[name].linear(part, slopes), -model.mean[columns] @ slopes
-                    values[:, places[name]] += of_terms
+                    of_terms = self._terms[name].linear(terms[name], slopes)
+                    constant = -model.mean[columns] @ slopes
+                    values[:, self._places[name]] += of_terms
                     baseline = baseline + constant
                     rest = rest + of_block.sum(1) - of_terms.sum(1) - constant  # of components that are cut off
                 else:
-                    values[:, places[name]] += np.einsum("njk,jm->nmk", of_block, terms[name].shares)
-        yield part, Reasons(names, given[part], values, rest, baseline)
+                    values[:, self._places[name]] += np.einsum("njk,jm->nmk", of_block, self._terms[name].shares)
+        return Reasons(self._names, given, values, rest, baseline)
+
+    def _named(self, features: Mapping[str, Features]) -> list[Name]:
+        """Return the names of all features, after the places of those of each block that has names were found."""
+        for name, block in () if self._names else self._read.items():
+            if getattr(block, "is_network", False):
+                continue
+            called = block.names or [f"{name}_{place}" for place in range(block.dim)]
+            found = self._terms[name].names if name in self._terms else zip(called, features[name][1], strict=True)
+            of_block = [Name(*each, name) for each in found]
+            self._places[name] = len(self._names) + np.arange(len(of_block))
+            self._names += of_block
+        return self._names
 
 
-def importances(head: Head, blocks: Mapping[str, Block], rows: Rows) -> dict[str, Any]:
+def importances(reasons: HeadReasons, rows: Rows) -> dict[str, Any]:
     """Return what the training tells of features: by `features` and by `columns`, the largest first.
 
-    It is the mean size of what each contributes to the raw scores of at most `SAMPLE` rows, fewer for several classes;
+    It is the mean size of what each contributes to the raw scores of at most `SAMPLE` rows by the number of classes;
     of a column, the sum over its features. Of the features, the first `MOST` are told. What has no name is of the
     column `OTHER`.
     """
-    n, outputs = len(rows.data), len(head.target.classes) if head.target.task == "multiclass" else 1
-    some = np.arange(0, n, -(-n // max(SAMPLE // outputs, FEWEST)))
+    n, classes = len(rows.data), max(len(reasons.head.target.classes), 1)
+    some = np.arange(0, n, -(-n // max(SAMPLE // classes, FEWEST)))
     total, rest, names = np.zeros(0), 0.0, list[Name]()
-    for _, found in reasons(head, blocks, replace(rows, data=rows.data[some], cutoffs=None)):
+    for _, found in reasons.of(replace(rows, data=rows.data[some], cutoffs=None)):
         names = found.names
         total = (total if len(total) else np.zeros(len(names))) + np.abs(found.values).mean(2).sum(0)
         rest += float(np.abs(found.rest).mean(1).sum())
@@ -129,32 +162,3 @@ def importances(head: Head, blocks: Mapping[str, Block], rows: Rows) -> dict[str
         "features": [{**name._asdict(), "contribution": size} for name, size in of_features[:MOST]],
         "columns": dict(sorted(columns.items(), key=lambda each: -each[1])),
     }
-
-
-def _names(
-    read: Mapping[str, Block], features: Mapping[str, Features], terms: Mapping[str, Terms]
-) -> tuple[list[Name], dict[str, Array]]:
-    """Return the names of all features, and the places of those of each block that has names."""
-    names, places = list[Name](), dict[str, Array]()
-    for name, block in read.items():
-        if getattr(block, "is_network", False):
-            continue
-        if name in terms:
-            found = [Name(*each, name) for each in terms[name].names]
-        else:
-            called = block.names or [f"{name}_{place}" for place in range(block.dim)]
-            found = [Name(*each, name) for each in zip(called, features[name][1], strict=True)]
-        places[name] = len(names) + np.arange(len(found))
-        names += found
-    return names, places
-
-
-def _given(
-    features: Mapping[str, Features], terms: Mapping[str, Terms], places: Mapping[str, Array], count: int
-) -> Array:
-    """Return `(n, count)` the features as their blocks compute them."""
-    n = len(next(iter(features.values()))[0]) if features else 0
-    given = np.full((n, count), np.nan, np.float32)
-    for name, at in places.items():
-        given[:, at] = terms[name].given if name in terms else features[name][0]
-    return given

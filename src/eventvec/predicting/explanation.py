@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from eventvec.learners.contributions import raw_scores
 from eventvec.learners.fitted import probabilities
 from eventvec.models import Model, check_model
 from eventvec.models.head import Head
-from eventvec.models.reasons import Name, Reasons, reasons
+from eventvec.models.reasons import HeadReasons, Name, Reasons
 from eventvec.options import accepts, at_least
 from eventvec.predicting.predictor_answer import explained
 from eventvec.predicting.reason_words import ReasonWords
@@ -108,7 +108,7 @@ def explain(
     check_data(rows.data, model.info.get("data", {}))
     if key is not None:
         rows = _of_entity(rows, key)
-    return _answer(_Asked(model, head, rows, _class(head, of), top, progress))
+    return Explainer(model, label, of, top).answer(rows, progress)
 
 
 def _head(model: Model, label: str | None) -> Head:
@@ -147,62 +147,61 @@ def _of_entity(rows: Rows, key: Any) -> Rows:
     return replace(rows, data=rows.data[places], cutoffs=cutoffs)
 
 
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """What is explained, and how."""
+class Explainer:
+    """What explains the predictions of a head, kept for further rows; the arguments are those of `explain`."""
 
-    model: Model
-    head: Head
-    rows: Rows
-    place: int | None
-    top: int
-    progress: Progress | None
+    def __init__(self, model: Model, label: str | None = None, of: Any = None, top: int = 5) -> None:
+        self.model, self.head, self.top = model, _head(model, label), top
+        self.place = _class(self.head, of)
+        self.reasons = HeadReasons(self.head, model.blocks, model.schema)
+        self.words: ReasonWords | None = None
 
-
-def _answer(asked: _Asked) -> Answer:
-    """Return the reasons of all rows."""
-    head, rows, n = asked.head, asked.rows, len(asked.rows.data)
-    identity = pl.DataFrame(identifying(rows))
-    names, parts, total, words = list[Name](), list[dict[str, pl.DataFrame]](), np.zeros(1), None
-    for part, found in reasons(head, asked.model.blocks, rows):
-        names = found.names
-        words = words or ReasonWords(asked.model, head, names)
-        tables, values = _tables(asked, found, identity[part], words)
-        parts.append(tables)
-        total = total + np.abs(values).sum(0)
-        if asked.progress:
-            asked.progress(min(part.stop, n), n)
-    if not parts:
-        raise DataError("there is no row to explain")
-    order = np.argsort(-total, kind="stable")[:MOST]
-    features = [
-        {**names[place]._asdict(), "contribution": float(total[place]) / n} for place in order.tolist() if total[place]
-    ]
-    frames = {name: pl.concat([each[name] for each in parts]) for name in parts[0]}
-    told: dict[str, Any] = {name: frame.to_dicts() for name, frame in frames.items()} | {"features": features}
-    if ranking := _ranking(asked):
-        told["ranking"] = ranking
-    unit = "the unit of the label" if head.target.task == "numeric" else "log-odds"
-    notes = [f"Contributions are in {unit}; with the baseline and the rest they add up to the score."]
-    notes += ["What a network reads has no contributions; its columns are ranked instead."] if ranking else []
-    verdict = _of_row(head, told) if n == 1 else _of_rows(head, features, n)
-    facts = {"label": head.target.name, "task": head.target.task, "rows": n, "model": asked.model.id}
-    return Answer(
-        verdict, told, (*rows.data.notes, *notes), facts=facts, title=f"Why {head.target.name} is predicted so"
-    )
+    def answer(self, rows: Rows, progress: Progress | None = None) -> Answer:
+        """Return the reasons of the predictions of rows."""
+        head, n = self.head, len(rows.data)
+        identity = pl.DataFrame(identifying(rows))
+        names, parts, total = list[Name](), list[dict[str, pl.DataFrame]](), np.zeros(1)
+        for part, found in self.reasons.of(rows):
+            names = found.names
+            self.words = self.words or ReasonWords(self.model, head, names)
+            tables, values = _tables(self, found, identity[part], self.words)
+            parts.append(tables)
+            total = total + np.abs(values).sum(0)
+            if progress:
+                progress(min(part.stop, n), n)
+        if not parts:
+            raise DataError("there is no row to explain")
+        order = np.argsort(-total, kind="stable")[:MOST]
+        features = [
+            {**names[place]._asdict(), "contribution": float(total[place]) / n}
+            for place in order.tolist()
+            if total[place]
+        ]
+        frames = {name: pl.concat([each[name] for each in parts]) for name in parts[0]}
+        told: dict[str, Any] = {name: frame.to_dicts() for name, frame in frames.items()} | {"features": features}
+        if ranking := _ranking(self, rows):
+            told["ranking"] = ranking
+        unit = "the unit of the label" if head.target.task == "numeric" else "log-odds"
+        notes = [f"Contributions are in {unit}; with the baseline and the rest they add up to the score."]
+        notes += ["What a network reads has no contributions; its columns are ranked instead."] if ranking else []
+        verdict = _of_row(head, told) if n == 1 else _of_rows(head, features, n)
+        facts = {"label": head.target.name, "task": head.target.task, "rows": n, "model": self.model.id}
+        return Answer(
+            verdict, told, (*rows.data.notes, *notes), facts=facts, title=f"Why {head.target.name} is predicted so"
+        )
 
 
 def _tables(
-    asked: _Asked, found: Reasons, identity: pl.DataFrame, words: ReasonWords
+    explainer: Explainer, found: Reasons, identity: pl.DataFrame, words: ReasonWords
 ) -> tuple[dict[str, pl.DataFrame], Array]:
     """Return the tables of some rows, and `(n, m)` the contributions to the score that is explained."""
-    classes, score, values, rest, baseline = _of_one(asked, found)
-    n, of_class = len(score), asked.head.class_names
+    classes, score, values, rest, baseline = _of_one(explainer, found)
+    n, of_class = len(score), explainer.head.class_names
     rows = identity.with_columns(
         *([pl.Series("class", of_class)[classes]] if of_class else []),
-        prediction=_predicted(asked.head, found.scores, classes), score=score, baseline=baseline, rest=rest,
+        prediction=_predicted(explainer.head, found.scores, classes), score=score, baseline=baseline, rest=rest,
     )  # fmt: skip
-    best = np.argsort(-np.abs(values), axis=1, kind="stable")[:, : asked.top]
+    best = np.argsort(-np.abs(values), axis=1, kind="stable")[:, : explainer.top]
     named = pl.DataFrame(found.names, schema=["feature", "column", "block"], orient="row")
     given = pl.Series("value", np.take_along_axis(found.given, best, 1).ravel()).fill_nan(None)
     of_best = pl.Series("contribution", np.take_along_axis(values, best, 1).ravel())
@@ -229,14 +228,14 @@ def _column(name: Name) -> str:
     return name.column or name.block.replace("_", " ")
 
 
-def _of_one(asked: _Asked, found: Reasons) -> tuple[Array, Array, Array, Array, Array]:
+def _of_one(explainer: Explainer, found: Reasons) -> tuple[Array, Array, Array, Array, Array]:
     """Return the place of the class that is explained in each row, its score, contributions, rest and baseline."""
     scores, rows = found.scores, np.arange(len(found.rest))
     if scores.shape[1] > 1:
-        place = scores.argmax(1) if asked.place is None else np.full(len(rows), asked.place)
+        place = scores.argmax(1) if explainer.place is None else np.full(len(rows), explainer.place)
         return place, scores[rows, place], found.values[rows, :, place], found.rest[rows, place], found.baseline[place]
-    sign = -1.0 if asked.place == 0 else 1.0
-    place, baseline = np.full(len(rows), asked.place or 0), np.full(len(rows), sign * found.baseline[0])
+    sign = -1.0 if explainer.place == 0 else 1.0
+    place, baseline = np.full(len(rows), explainer.place or 0), np.full(len(rows), sign * found.baseline[0])
     return place, sign * scores[:, 0], sign * found.values[:, :, 0], sign * found.rest[:, 0], baseline
 
 
@@ -248,9 +247,9 @@ def _predicted(head: Head, scores: Array, classes: Array) -> Array:
     return of_second if head.target.task == "numeric" else np.where(classes == 1, of_second, 1 - of_second)
 
 
-def _ranking(asked: _Asked) -> list[dict[str, Any]]:
+def _ranking(explainer: Explainer, rows: Rows) -> list[dict[str, Any]]:
     """Return by how much raw scores move if the values of a column are missing in what networks read."""
-    head, blocks, rows = asked.head, asked.model.blocks, asked.rows
+    head, blocks = explainer.head, explainer.model.blocks
     read = {name: head.blocks[name] if name in head.blocks else blocks[name] for name in head.used}
     networks = {name: block for name, block in read.items() if getattr(block, "is_network", False)}
     if not networks:

@@ -46,6 +46,8 @@ class KeysBody(BaseModel):
         description="The moment of prediction, as the times of events are given, not before the last event of an "
         "entity; by default the time of this event, which is then read too.",
     )
+    reasons: int = Field(0, ge=0, le=50, description="How many reasons of each prediction are returned.")
+    label: str | None = Field(None, description="The label whose reasons are returned, if the model predicts several.")
 
 
 class TablesBody(BaseModel):
@@ -100,6 +102,9 @@ class PredictionsAnswer(BaseModel):
 
     run: str
     predictions: list[dict[str, Any]]
+    reasons: list[list[dict[str, Any]]] | None = Field(
+        None, description="The reasons of each prediction, the largest contribution first, if they are asked for."
+    )
 
 
 class HealthAnswer(BaseModel):

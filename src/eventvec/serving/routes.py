@@ -121,7 +121,11 @@ def application(session: StateSession, options: ServeOptions, token: str | None 
     @app.post("/predict", response_model=PredictionsAnswer, responses=described(401, 404, 422, 429, 501, 503))
     def predict(body: KeysBody) -> Any:
         """Return what the model predicts for entities after their last events, or at a later time."""
-        return answered({"run": run, "predictions": session.predictions(body.keys, body.cutoff)})
+        content: dict[str, Any] = {"run": run, "predictions": session.predictions(body.keys, body.cutoff)}
+        if body.reasons:
+            asked: dict[str, Any] = {"label": body.label, "top": body.reasons}
+            content["reasons"] = [session.explain(key, body.cutoff, **asked).rows for key in body.keys]
+        return answered(content)
 
     @app.post("/tables", response_model=EnteredAnswer, responses=described(400, 401, 408, 413, 415, 422, 429, 503))
     def tables(body: TablesBody) -> Any:

@@ -16,6 +16,7 @@ from typing import Any, Never, get_args
 import numpy as np
 import pyarrow as pa
 
+from eventvec.answers import Answer
 from eventvec.dataset import Dataset
 from eventvec.errors import (
     AbsentOutputError,
@@ -29,6 +30,7 @@ from eventvec.files import locked_by, path_only
 from eventvec.models import Model, check_model
 from eventvec.options import at_least, one_of
 from eventvec.precision import exact_cudnn
+from eventvec.predicting.explanation import Explainer
 from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.serving.checkpoints import Checkpoints
@@ -105,7 +107,7 @@ class StateSession:
     def __init__(self, model: Model, state: Path, keep: int | None, durability: Durability, read_only: bool) -> None:
         self.model, self.path, self.keep, self.read_only = model, state, keep, read_only
         self._durability = durability
-        self._pushes = PushReader(model)
+        self._pushes, self._explainers = PushReader(model), dict[tuple[str | None, int], Explainer]()
         self._reading, self._writing = threading.Lock(), threading.Lock()
         self._stack, self._closed = ExitStack(), False
         with ExitStack() as opening:
@@ -273,18 +275,39 @@ class StateSession:
                 f"the model {self.model.id} predicts no label from events alone; train a head: ev.fit with labels= "
                 "(eventvec fit --labels)"
             )
-        names, schema = _texts(entities), self.model.schema
-        moment = None if cutoff is None else instant(schema, cutoff)
+        names = _texts(entities)
         with self._using(self._reading), self._reader.reading():
-            held, facts = self._held(names, known=moment is None)
-            moments = facts.known
-            if moment is not None:
-                moments = np.full(len(names), moment, time_type(schema))
-                held = self._states.at(held, facts, moments)
+            held, facts, moments = self._held_at(names, cutoff)
             with self._exact():
                 answer, _ = self._answers.of(self._states.rows(held, moments), names, moments, self._reader)
         rows = zip(answer.predictions, facts.events.tolist(), strict=True)
         return [{**row, "events": events} for row, events in rows]
+
+    def explain(self, key: str | int, cutoff: Any = None, *, label: str | None = None, top: int = 5) -> Answer:
+        """Return why the model predicts what it does for an entity, as `ev.explain` does from its events.
+
+        Args:
+            key: As for `predict`, as is `cutoff`.
+            label: As for `ev.explain`, as is `top`.
+        """
+        names = _texts([key])
+        with self._using(self._reading), self._reader.reading():
+            held, _, moments = self._held_at(names, cutoff)
+            with self._exact():
+                rows = self._answers.rows(self._states.rows(held, moments), names, moments, self._reader)
+                explainer = self._explainers.get((label, top)) or Explainer(self.model, label, top=top)
+                self._explainers = {(label, top): explainer}  # the last one is kept
+                return explainer.answer(rows)
+
+    def _held_at(self, names: list[str], cutoff: Any) -> tuple[Held, Facts, Array]:
+        """Return what the store holds of entities at a moment, the facts about them, and the moment of each."""
+        schema = self.model.schema
+        moment = None if cutoff is None else instant(schema, cutoff)
+        held, facts = self._held(names, known=moment is None)
+        if moment is None:
+            return held, facts, facts.known
+        moments = np.full(len(names), moment, time_type(schema))
+        return self._states.at(held, facts, moments), facts, moments
 
     def _held(self, names: list[str], known: bool) -> tuple[Held, Facts]:
         """Return what the store holds of entities, and the facts about them, which must be known if so asked."""

@@ -47,7 +47,7 @@ from eventvec.learners.stacking import Cell, Stacked, alone, learners_of, out_of
 from eventvec.learners.task import Target
 from eventvec.models.head import Head
 from eventvec.models.learned import NETWORK
-from eventvec.models.reasons import importances
+from eventvec.models.reasons import HeadReasons, importances
 from eventvec.options import LATEST
 from eventvec.sequences import Array
 from eventvec.training.head_options import HeadOptions
@@ -170,11 +170,15 @@ def learn(
         of_label = {name: (of_head.part(values), columns) for name, (values, columns) in features.items()} | own
         heads.append(_head(of_head, job, late, of_head.part(moments), of_label, skipped, share))
     heads = [
-        replace(head, info={**head.info, **importances(head, every, replace(rows, data=of_head.part(data)))})
+        replace(head, info={**head.info, **_importances(head, every, replace(rows, data=of_head.part(data)))})
         for head, of_head in zip(heads, of_heads, strict=True)
     ]
     used = {name for head in heads for name in head.used}
     return {name: block for name, block in every.items() if name in used}, heads
+
+
+def _importances(head: Head, blocks: Mapping[str, Block], rows: Rows) -> dict[str, Any]:
+    return importances(HeadReasons(head, blocks, rows.data.schema), rows)
 
 
 def plan(

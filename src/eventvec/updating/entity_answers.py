@@ -111,10 +111,7 @@ class Answers:
         Raises:
             DataError: If the trained encoder, whose vector is returned, cannot read an entity.
         """
-        model, n = self.model, len(x)
-        data = Dataset(pa.array(names, pa.string()), x, model.schema, moments=moments)
-        stored = [TableRow(*row) for row in store.beside(names)] if self.tables else []
-        rows = self.tables.beside(data, names, moments, stored)
+        model, n, rows = self.model, len(x), self.rows(x, names, moments, store)
         predicted, features = predictions_of(model.blocks, model.heads, rows, model.vector)
         vectors = self._vectors(x, features)
         values = [each.reshape(n, -1) for each in predicted.values()]
@@ -126,6 +123,12 @@ class Answers:
                 outputs = self._network.of_vectors(torch.from_numpy(learned).to(device), read).float().cpu()
             values = [*(each.reshape(n, -1) for each in network_values(model, outputs)), *values]
         return Answer(vectors, np.concatenate([*values, np.empty((n, 0))], 1), self.labels, model.id), features
+
+    def rows(self, x: Sequences, names: Sequence[str], moments: Array, store: Store) -> Rows:
+        """Return what blocks read of entities, from the same arguments as `of`."""
+        data = Dataset(pa.array(names, pa.string()), x, self.model.schema, moments=moments)
+        stored = [TableRow(*row) for row in store.beside(names)] if self.tables else []
+        return self.tables.beside(data, names, moments, stored)
 
     def written(self, answer: Answer) -> list[bytes]:
         """Return the bytes of answers."""
