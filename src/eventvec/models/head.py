@@ -25,8 +25,8 @@ class Head:
         sets: The blocks of each set of features on which learners are trained.
         stack: The learners with their weights.
         info: What the training tells: counts of `rows` and `entities`, the `metric`, the `scores` of
-            `held_out_scores`, None if there were too few rows, the `gains` of the columns, and the `doubt` of
-            `suspicion`.
+            `held_out_scores`, None if there were too few rows, the `gains` of the columns, the `doubt` of `suspicion`,
+            and the `groups` of rows for which measures are told one by one, or None.
         blocks: The blocks that depend on the label: its earlier values, a network that was trained on it.
         label_time: The column with the times of the labels; None if they had none.
         inclusive: Whether events at the very time of a label were read.

@@ -144,6 +144,13 @@ class _Scores(BaseModel, extra="forbid"):
     latest: tuple[float, float, float] | None
 
 
+class _Groups(BaseModel, extra="forbid"):
+    """A column of groups, and the names of these by their codes."""
+
+    column: str
+    names: list[str] = Field(min_length=2)
+
+
 class _Head(BaseModel, extra="forbid"):
     """What predicts a label."""
 
@@ -160,6 +167,7 @@ class _Head(BaseModel, extra="forbid"):
     scores: _Scores | None
     gains: dict[str, Finite]
     doubt: str
+    groups: _Groups | None
     rows: NonNegativeInt
     entities: NonNegativeInt
     notes: list[str]
