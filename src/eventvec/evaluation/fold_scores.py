@@ -20,7 +20,7 @@ from eventvec.learners.metrics import measure
 from eventvec.learners.parallel import Progress, side_by_side
 from eventvec.learners.prepared import TREES, Prepared, divided
 from eventvec.learners.resampled_scores import replicates
-from eventvec.learners.single_learners import MODELS, Samples, decided, predict
+from eventvec.learners.single_learners import Samples, decided, predict, predictions
 from eventvec.learners.stacking import (
     PRIOR,
     Cell,
@@ -172,7 +172,7 @@ class Cells:
                 }
             else:
                 joined = _side_by_side(list(jobs.values()))
-                told = MODELS[name][0](joined)
+                told = predictions(joined, name)
                 inside = _inside(joined, name) if is_choice else None
             predicted = decided(label.task, told)
             again = replicates(label.task, truth, predicted, self.resampled[:, test], counts)
