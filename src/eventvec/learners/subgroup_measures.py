@@ -1,7 +1,8 @@
 """For whom predictions are good: scores, calibration and rates of subgroups, and whether one differs from the others.
 
-What is compared are means of rows and areas under the ROC curve. Both follow from a change by each row, so a sample of
-entities needs only their sums. The p-values are those of a normal distribution, corrected for all tests (Holm 1979).
+What is compared are means of rows and areas under the ROC curve. By how much a row changes them gives their variance over
+resampled entities without a sample: it is the sum of the squared changes of the entities. The p-values are corrected for
+all tests (Holm 1979).
 """
 
 from __future__ import annotations
@@ -155,10 +156,20 @@ def _mean(values: Array, rows: Array, weights: Array) -> tuple[float, Array]:
 
 
 def _tested(difference: float, changes: Array, samples: EntitySamples) -> tuple[Estimate, float]:
-    """Return a difference with its interval, and the p-value of the hypothesis that there is none."""
-    from scipy.stats import norm  # type: ignore[import-untyped]
+    """Return a difference with its interval, and the p-value of the hypothesis that there is none.
 
-    (again,) = samples.sums(changes)
-    error = samples.error(again)
-    p = 2 * float(norm.sf(abs(difference) / error)) if error > 0 else 1.0
-    return samples.estimate(difference, difference + again, signed=True), p
+    The distribution is Student's, with as many degrees of freedom as the variance of the entities' changes is known
+    with (Satterthwaite 1946), because few rows of a class may make most of it.
+    """
+    from scipy.stats import t  # type: ignore[import-untyped]
+
+    size = samples.counts.shape[1]
+    squares = np.bincount(samples.groups, samples.weights * changes, size) ** 2
+    variance, fourth = float(squares.sum()), float((squares**2).sum())
+    if not variance:
+        return Estimate(difference, signed=True), 1.0
+    freedom = 2 * variance**2 / max(fourth - variance**2 / samples.entities, 1e-12 * variance**2)
+    freedom = float(np.clip(freedom, 1, samples.entities - 1))
+    error = math.sqrt(samples.factor * variance)
+    half = float(t.ppf(0.975, freedom)) * error
+    return Estimate.around(difference, half, signed=True), 2 * float(t.sf(abs(difference) / error, freedom))
