@@ -64,7 +64,7 @@ def test_measures_are_those_of_a_loop_over_groups(task: str) -> None:
 
 
 def test_true_and_false_positives_are_counted_at_the_rate_of_all_rows() -> None:
-    y, p, samples, codes = of = problem()
+    y, p, _, codes = of = problem()
     for each in measured(of)[0]:
         above = [p[i] >= y.mean() for i in range(600) if codes[i] == each.code and y[i] == 1]
         wrong = [p[i] >= y.mean() for i in range(600) if codes[i] == each.code and y[i] == 0]

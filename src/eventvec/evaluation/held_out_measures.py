@@ -226,7 +226,7 @@ def _which(groups: Groups, found: Sequence[Difference], tested: bool, count: int
         return f"The groups of {column} have too few rows to compare them."
     if not found:
         return f"No group of {column} certainly differs from the others in score or calibration."
-    strongest = min(found, key=lambda each: each.corrected)
+    strongest = max(found, key=lambda each: abs(each.difference.value) / each.difference.half_width)
     others = len({each.code for each in found}) - 1
     rest = f"; {others} more of {count} groups differ{'s' if others == 1 else ''} too" if others else ""
     how = "score" if strongest.measure == SCORE else "what came true minus what was predicted"

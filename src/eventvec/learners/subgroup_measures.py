@@ -1,8 +1,8 @@
 """For whom predictions are good: scores, calibration and rates of subgroups, and whether one differs from the others.
 
-What is compared are means of rows and areas under the ROC curve. By how much a row changes them gives their variance over
-resampled entities without a sample: it is the sum of the squared changes of the entities. The p-values are corrected for
-all tests (Holm 1979).
+What is compared are means of rows and areas under the ROC curve. By how much a row changes them gives their variance
+over resampled entities without a sample: it is the sum of the squared changes of the entities. The p-values are
+corrected for all tests (Holm 1979).
 """
 
 from __future__ import annotations
