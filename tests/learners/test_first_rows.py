@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from eventvec.learners.first_rows import first_rows
-from eventvec.statistics.entity_samples import EntitySamples
+from eventvec.statistics.entity_errors import EntityErrors
+from eventvec.statistics.resampling import resample
 
 
-def alone(n: int, weights: np.ndarray | None = None) -> EntitySamples:
-    return EntitySamples.of(np.arange(n), np.ones(n) if weights is None else weights)
+def alone(n: int, weights: np.ndarray | None = None) -> EntityErrors:
+    return EntityErrors.of(np.arange(n), np.ones(n) if weights is None else weights)
 
 
 def problem(n: int = 500) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
@@ -57,10 +58,10 @@ def test_rows_with_whole_weights_count_as_often_as_copies() -> None:
 def test_the_interval_is_that_of_resampled_entities() -> None:
     y, p, rng = problem(400)
     groups = np.append(np.arange(150), rng.integers(0, 150, 250))
-    samples = EntitySamples.of(groups, np.ones(400))
-    (each,) = first_rows(y, p, samples, [0.1])
+    entities = EntityErrors.of(groups, np.ones(400))
+    (each,) = first_rows(y, p, entities, [0.1])
     again = []
-    for count in samples.counts:
+    for count in resample(150, seed=0):
         copies = np.repeat(np.arange(400), count[groups])
         order = copies[np.argsort(-p[copies], kind="stable")]
         again.append(y[order[: round(0.1 * len(order))]].sum() / y[copies].sum())

@@ -19,7 +19,8 @@ from eventvec.learners.probability_measures import (
     of_rates,
     reliability,
 )
-from eventvec.statistics.entity_samples import EntitySamples
+from eventvec.statistics.entity_errors import EntityErrors
+from eventvec.statistics.resampling import resample
 
 
 def problem(n: int = 600, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.random.Generator]:
@@ -29,8 +30,8 @@ def problem(n: int = 600, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.nda
     return (rng.random(n) < p).astype(float), p, rng.uniform(0.2, 3, n), rng
 
 
-def alone(n: int, weights: np.ndarray | None = None) -> EntitySamples:
-    return EntitySamples.of(np.arange(n), np.ones(n) if weights is None else weights)
+def alone(n: int, weights: np.ndarray | None = None) -> EntityErrors:
+    return EntityErrors.of(np.arange(n), np.ones(n) if weights is None else weights)
 
 
 def logit(p: np.ndarray) -> np.ndarray:
@@ -40,9 +41,9 @@ def logit(p: np.ndarray) -> np.ndarray:
 
 def test_losses_are_those_of_scikit_learn() -> None:
     y, p, weights, _ = problem()
-    samples = alone(600, weights)
-    assert samples.mean(log_losses(y, p)).value == pytest.approx(log_loss(y, p.astype(float), sample_weight=weights))
-    assert samples.mean(brier_scores(y, p)).value == pytest.approx(brier_score_loss(y, p, sample_weight=weights))
+    entities = alone(600, weights)
+    assert entities.mean(log_losses(y, p)).value == pytest.approx(log_loss(y, p.astype(float), sample_weight=weights))
+    assert entities.mean(brier_scores(y, p)).value == pytest.approx(brier_score_loss(y, p, sample_weight=weights))
 
 
 def test_losses_of_several_classes_are_those_of_scikit_learn_and_a_loop() -> None:
@@ -82,10 +83,10 @@ def test_the_calibration_is_an_unpenalised_logistic_regression() -> None:
 def test_the_interval_of_the_calibration_is_that_of_regressions_on_resampled_entities() -> None:
     y, p, weights, rng = problem(400)
     groups = np.append(np.arange(150), rng.integers(0, 150, 250))
-    samples = EntitySamples.of(groups, weights)
-    line = calibration(y, p, samples)
+    entities = EntityErrors.of(groups, weights)
+    line = calibration(y, p, entities)
     again = []
-    for count in samples.counts[:200]:
+    for count in resample(150, seed=0)[:200]:
         of_rows = count[groups] * weights
         fitted = LogisticRegression(C=1e12).fit(logit(p)[:, None], y, of_rows)
         again.append((fitted.coef_[0, 0], fitted.intercept_[0]))

@@ -8,10 +8,10 @@ from sklearn.metrics import accuracy_score, mean_absolute_error, roc_auc_score
 
 from eventvec.learners.subgroup_measures import CALIBRATION, SCORE, Difference, Subgroup, by_subgroup
 from eventvec.statistics.areas import influences, of_groups
-from eventvec.statistics.entity_samples import EntitySamples
+from eventvec.statistics.entity_errors import EntityErrors
 from eventvec.statistics.intervals import NORMAL
 
-Problem = tuple[np.ndarray, np.ndarray, EntitySamples, np.ndarray]
+Problem = tuple[np.ndarray, np.ndarray, EntityErrors, np.ndarray]
 
 
 def problem(task: str = "binary", n: int = 600, seed: int = 0, shift: float = 0.0, weighted: bool = False) -> Problem:
@@ -22,10 +22,10 @@ def problem(task: str = "binary", n: int = 600, seed: int = 0, shift: float = 0.
     groups = np.unique(rng.integers(0, n // 2, n), return_inverse=True)[1] if weighted else np.arange(n)
     if task == "multiclass":
         p = rng.dirichlet([1, 1, 1], n)
-        return np.array([rng.choice(3, p=row) for row in p]).astype(float), p, EntitySamples.of(groups, weights), codes
+        return np.array([rng.choice(3, p=row) for row in p]).astype(float), p, EntityErrors.of(groups, weights), codes
     true = z + shift * (codes == 0)
     y = rng.normal(true) if task == "numeric" else (rng.random(n) < 1 / (1 + np.exp(-true))).astype(float)
-    return y, z if task == "numeric" else 1 / (1 + np.exp(-z)), EntitySamples.of(groups, weights), codes
+    return y, z if task == "numeric" else 1 / (1 + np.exp(-z)), EntityErrors.of(groups, weights), codes
 
 
 def measured(of: Problem, task: str = "binary") -> tuple[list[Subgroup], list[Difference]]:
@@ -34,9 +34,9 @@ def measured(of: Problem, task: str = "binary") -> tuple[list[Subgroup], list[Di
 
 @pytest.mark.parametrize("task", ["binary", "numeric", "multiclass"])
 def test_measures_are_those_of_a_loop_over_groups(task: str) -> None:
-    y, p, samples, codes = of = problem(task, weighted=True)
+    y, p, entities, codes = of = problem(task, weighted=True)
     subgroups, differences = measured(of, task)
-    weights = samples.weights
+    weights = entities.weights
     right = (p.argmax(1) == y).astype(float) if task == "multiclass" else y
     predicted = p.max(1) if task == "multiclass" else p
     functions = {"binary": roc_auc_score, "numeric": mean_absolute_error, "multiclass": accuracy_score}
@@ -51,7 +51,7 @@ def test_measures_are_those_of_a_loop_over_groups(task: str) -> None:
             ("rate", right), ("prediction", predicted), ("off", right - predicted)
         )}  # fmt: skip
         rest = np.average((right - predicted)[~rows], weights=weights[~rows])
-        assert (each.code, each.rows, each.entities) == (code, rows.sum(), len(np.unique(samples.groups[rows])))
+        assert (each.code, each.rows, each.entities) == (code, rows.sum(), len(np.unique(entities.groups[rows])))
         assert each.rate.value == pytest.approx(average["rate"])
         assert each.prediction.value == pytest.approx(average["prediction"])
         assert each.score.value == pytest.approx(score(rows))
@@ -116,19 +116,19 @@ def test_equal_groups_are_not_found(task: str) -> None:
 
 
 def test_a_group_in_which_predictions_are_random_is_found_by_its_score() -> None:
-    y, p, samples, codes = problem(n=1200)
+    y, p, entities, codes = problem(n=1200)
     p[codes == 2] = np.random.default_rng(1).permutation(p[codes == 2])
-    found = [each for each in measured((y, p, samples, codes))[1] if each.found]
+    found = [each for each in measured((y, p, entities, codes))[1] if each.found]
     assert (2, SCORE) in {(each.code, each.measure) for each in found}
     assert next(each for each in found if each.code == 2).difference.high < 0
 
 
 def test_rows_of_one_entity_count_as_one() -> None:
     """With each row eight times, p-values stay what they were; they would be near 0 if the copies counted."""
-    y, p, samples, codes = problem(n=300)
-    once = measured((y, p, samples, codes))[1]
+    y, p, entities, codes = problem(n=300)
+    once = measured((y, p, entities, codes))[1]
     copies = np.repeat(np.arange(300), 8)
-    again = measured((y[copies], p[copies], EntitySamples.of(copies, np.ones(2400)), codes[copies]))[1]
+    again = measured((y[copies], p[copies], EntityErrors.of(copies, np.ones(2400)), codes[copies]))[1]
     assert [each.p for each in again] == pytest.approx([each.p for each in once], abs=0.03)
 
 
@@ -141,9 +141,9 @@ def test_small_groups_have_counts_alone() -> None:
     y[np.flatnonzero(codes == 2)[:4]] = 1  # too few of a class
     groups[codes == 1] = np.resize(groups[codes == 1][:9], (codes == 1).sum())  # too few entities
     groups = np.unique(groups, return_inverse=True)[1]
-    subgroups, differences = measured((y, p, EntitySamples.of(groups, np.ones(600)), codes))
+    subgroups, differences = measured((y, p, EntityErrors.of(groups, np.ones(600)), codes))
     assert [each.score is None for each in subgroups] == [False, True, True, True]
     assert (subgroups[3].rows, subgroups[3].rate) == (29, None)
     assert {each.code for each in differences} == {0}
-    one = measured((y, p, EntitySamples.of(np.arange(600), np.ones(600)), np.where(codes == 3, 3, 0)))
+    one = measured((y, p, EntityErrors.of(np.arange(600), np.ones(600)), np.where(codes == 3, 3, 0)))
     assert one[1] == []  # nothing to compare with

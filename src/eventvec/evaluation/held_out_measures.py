@@ -28,7 +28,7 @@ from eventvec.learners.probability_measures import (
 from eventvec.learners.row_groups import Groups
 from eventvec.learners.subgroup_measures import LEVEL, SCORE, SCORES, Difference, by_subgroup
 from eventvec.statistics import Estimate
-from eventvec.statistics.entity_samples import EntitySamples
+from eventvec.statistics.entity_errors import EntityErrors
 
 EXTREME, TIMID = 0.8, 1.25
 """The calibration slopes outside which the answer begins with them."""
@@ -71,26 +71,26 @@ def measured(
         factor: By how much variances are larger than those of resampled entities.
         groups: The column of groups whose codes are `rows.subgroups`.
     """
-    samples = EntitySamples.of(rows.groups, rows.weights, factor)
+    entities = EntityErrors.of(rows.groups, rows.weights, factor)
     if task == "numeric":
-        tables, sentence, notes = _of_numbers(rows, samples)
+        tables, sentence, notes = _of_numbers(rows, entities)
     elif task == "binary":
-        tables, sentence, notes = _of_two(classes[1], rows, samples)
+        tables, sentence, notes = _of_two(classes[1], rows, entities)
     else:
-        tables, sentence, notes = _of_several(classes, rows, samples)
+        tables, sentence, notes = _of_several(classes, rows, entities)
     of_groups = ""
     if groups is not None and rows.subgroups is not None:
-        more, of_groups = _of_groups(task, rows, samples, groups)
+        more, of_groups = _of_groups(task, rows, entities, groups)
         tables |= more
         notes = (*notes, _about_groups(task, groups))
     return Measured(tables, sentence, of_groups, notes)
 
 
-def _of_numbers(rows: HeldOut, samples: EntitySamples) -> tuple[dict[str, list[Row]], str, tuple[str, ...]]:
+def _of_numbers(rows: HeldOut, entities: EntityErrors) -> tuple[dict[str, list[Row]], str, tuple[str, ...]]:
     """Return the tables, the sentence and the notes of predicted numbers."""
-    of = errors(rows.y, rows.predictions, samples)
+    of = errors(rows.y, rows.predictions, entities)
     centre = np.average(rows.y, weights=rows.weights)
-    constant = errors(rows.y, np.full(len(rows.y), centre), samples)
+    constant = errors(rows.y, np.full(len(rows.y), centre), entities)
     names = {"rmse": "RMSE", "mae": "mean absolute error", "median": "median absolute error", "r2": "R²"}
     measures = [
         {"measure": name, "value": getattr(of, field), "constant": getattr(constant, field).value}
@@ -100,27 +100,27 @@ def _of_numbers(rows: HeldOut, samples: EntitySamples) -> tuple[dict[str, list[R
     return {"measures": measures}, sentence, ("`constant` is the measure of a model that always predicts the mean.",)
 
 
-def _of_probabilities(rows: HeldOut, samples: EntitySamples) -> list[Row]:
+def _of_probabilities(rows: HeldOut, entities: EntityErrors) -> list[Row]:
     """Return the log loss and the Brier score, beside those of constant rates."""
     constant = of_rates(rows.y, rows.weights, rows.predictions.shape[1:])
     return [
-        {"measure": name, "value": samples.mean(of(rows.y, rows.predictions)),
+        {"measure": name, "value": entities.mean(of(rows.y, rows.predictions)),
          "constant": float(np.average(of(rows.y, constant), weights=rows.weights))}
         for name, of in (("log loss", log_losses), ("Brier score", brier_scores))
     ]  # fmt: skip
 
 
-def _of_two(positive: Any, rows: HeldOut, samples: EntitySamples) -> tuple[dict[str, list[Row]], str, tuple[str, ...]]:
+def _of_two(positive: Any, rows: HeldOut, entities: EntityErrors) -> tuple[dict[str, list[Row]], str, tuple[str, ...]]:
     """Return the tables, the sentence and the notes of the probabilities of two classes."""
-    line, ratio = calibration(rows.y, rows.predictions, samples), samples.ratio(rows.y, rows.predictions)
+    line, ratio = calibration(rows.y, rows.predictions, entities), entities.ratio(rows.y, rows.predictions)
     measures = [
-        *_of_probabilities(rows, samples),
+        *_of_probabilities(rows, entities),
         {"measure": "calibration slope", "value": line.slope},
         {"measure": "calibration intercept", "value": line.intercept},
         {"measure": "rate by mean prediction", "value": ratio},
     ]
-    first = first_rows(rows.y, rows.predictions, samples)
-    tables = {"measures": measures, "reliability": _bins(rows.y, rows.predictions, samples)}
+    first = first_rows(rows.y, rows.predictions, entities)
+    tables = {"measures": measures, "reliability": _bins(rows.y, rows.predictions, entities)}
     tables["lift"] = [
         {"first": f"{100 * each.share:.3g} %", "rows": each.rows, "lift": each.lift, "found": each.found,
          "precision": each.precision}
@@ -137,23 +137,23 @@ def _of_two(positive: Any, rows: HeldOut, samples: EntitySamples) -> tuple[dict[
 
 
 def _of_several(
-    classes: Sequence[Any], rows: HeldOut, samples: EntitySamples
+    classes: Sequence[Any], rows: HeldOut, entities: EntityErrors
 ) -> tuple[dict[str, list[Row]], str, tuple[str, ...]]:
     """Return the tables, no sentence, and the notes of the probabilities of several classes."""
     of_classes = list[Row]()
     for code, name in enumerate(classes):
         is_class, probabilities = (rows.y == code).astype(np.float64), rows.predictions[:, code]
-        line = calibration(is_class, probabilities, samples)
+        line = calibration(is_class, probabilities, entities)
         of_classes.append(
-            {"class": str(name), "rows": int(is_class.sum()), "rate": samples.rate(is_class == 1),
-             "prediction": samples.mean(probabilities.astype(np.float64)).value, "slope": line.slope,
+            {"class": str(name), "rows": int(is_class.sum()), "rate": entities.rate(is_class == 1),
+             "prediction": entities.mean(probabilities.astype(np.float64)).value, "slope": line.slope,
              "intercept": line.intercept}
         )  # fmt: skip
     right = (rows.predictions.argmax(1) == rows.y).astype(np.float64)
     tables = {
-        "measures": _of_probabilities(rows, samples),
+        "measures": _of_probabilities(rows, entities),
         "calibration": of_classes,
-        "reliability": _bins(right, rows.predictions.max(1), samples),
+        "reliability": _bins(right, rows.predictions.max(1), entities),
     }
     notes = (
         "`constant` is the measure of a model that always predicts the rates of the classes. The Brier score is summed "
@@ -163,10 +163,10 @@ def _of_several(
     return tables, "", notes
 
 
-def _bins(y: np.ndarray, probabilities: np.ndarray, samples: EntitySamples) -> list[Row]:
+def _bins(y: np.ndarray, probabilities: np.ndarray, entities: EntityErrors) -> list[Row]:
     return [
         {"bin": place, "rows": each.rows, "prediction": each.prediction, "rate": each.rate}
-        for place, each in enumerate(reliability(y, probabilities, samples), 1)
+        for place, each in enumerate(reliability(y, probabilities, entities), 1)
     ]
 
 
@@ -197,10 +197,10 @@ def _lift(positive: Any, n: int, first: Sequence[First]) -> str:
     )
 
 
-def _of_groups(task: Task, rows: HeldOut, samples: EntitySamples, groups: Groups) -> tuple[dict[str, list[Row]], str]:
+def _of_groups(task: Task, rows: HeldOut, entities: EntityErrors, groups: Groups) -> tuple[dict[str, list[Row]], str]:
     """Return the tables of groups, and which of them differ."""
     assert rows.subgroups is not None
-    subgroups, differences = by_subgroup(task, rows.y, rows.predictions, samples, rows.subgroups)
+    subgroups, differences = by_subgroup(task, rows.y, rows.predictions, entities, rows.subgroups)
     found = [each for each in differences if each.found]
     table = list[Row]()
     for each in subgroups:

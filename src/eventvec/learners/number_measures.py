@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from eventvec.sequences import Array
 from eventvec.statistics import Estimate
-from eventvec.statistics.entity_samples import EntitySamples
+from eventvec.statistics.entity_errors import EntityErrors
+from eventvec.statistics.intervals import NORMAL
 
 
 @dataclass(frozen=True)
@@ -28,47 +30,51 @@ class Errors:
     r2: Estimate
 
 
-def errors(y: Array, predictions: Array, samples: EntitySamples) -> Errors:
+def errors(y: Array, predictions: Array, entities: EntityErrors) -> Errors:
     """Return measures of `(m,)` predicted numbers.
 
     Args:
         y: `(m,)` the numbers.
         predictions: `(m,)` what was predicted.
-        samples: The entities of the rows.
+        entities: The entities of the rows.
 
     Example:
         >>> y = np.arange(100.0)
-        >>> of = errors(y, y + 2, EntitySamples.of(np.arange(100), np.ones(100)))
+        >>> of = errors(y, y + 2, EntityErrors.of(np.arange(100), np.ones(100)))
         >>> of.rmse.value, of.mae.value, of.median.value, round(of.r2.value, 4)
         (2.0, 2.0, 2.0, 0.9952)
     """
+    weights, total = entities.weights, entities.total
+    error = predictions.astype(np.float64) - y
+    size, squares = abs(error), error**2
+    spreads = (y - np.average(y, weights=weights)) ** 2
+    square, variance = float(weights @ squares / total), float(weights @ spreads / total)
+    rmse = math.sqrt(square)
+    of_square, of_variance = (squares - square) / total, (spreads - variance) / total
+    r2 = Estimate(math.nan)
+    if variance > 1e-28 * float(weights @ y**2 / total):  # and not rounding
+        of_r2 = (of_variance * square / variance - of_square) / variance
+        r2 = entities.estimate(1 - square / variance, of_r2, most=1.0)
+    return Errors(
+        entities.estimate(rmse, of_square / (2 * rmse) if rmse else of_square, 0.0),
+        entities.mean(size), _median(size, entities), r2,
+    )  # fmt: skip
+
+
+def _median(values: Array, entities: EntityErrors) -> Estimate:
+    """Return the weighted median of `(m,)` values; its interval has the ends of that of the share below it.
+
+    It is that of Woodruff 1952.
+    """
     from sklearn import metrics
 
-    error = predictions.astype(np.float64) - y
-    centred = y - np.average(y, weights=samples.weights)
-    counts, squares, sizes, sums, spreads = samples.sums(np.ones(len(y)), error**2, abs(error), centred, centred**2)
-    counts = np.where(counts > 0, counts, np.nan)
-    variances = spreads / counts - (sums / counts) ** 2
-    total = float(np.average(centred**2, weights=samples.weights))
-    variances[~(variances > 1e-9 * total)] = np.nan  # one distinct number is left, and the rest is rounding
-    mean_square = float(np.average(error**2, weights=samples.weights))
-    rmse, mae = float(np.sqrt(mean_square)), float(np.average(abs(error), weights=samples.weights))
-    median = float(metrics.median_absolute_error(y, y + error, sample_weight=samples.weights))
-    r2 = 1 - mean_square / total if total else np.nan
-    return Errors(
-        samples.estimate(rmse, np.sqrt(squares / counts), 0.0),
-        samples.estimate(mae, sizes / counts, 0.0),
-        samples.estimate(median, _medians(abs(error), samples), 0.0),
-        samples.estimate(r2, 1 - squares / counts / variances, most=1.0),
-    )
-
-
-def _medians(values: Array, samples: EntitySamples) -> Array:
-    """Return `(replicates,)` the weighted medians of `(m,)` values in each sample, NaN where it has no rows."""
     order = np.argsort(values, kind="stable")
-    ascending, medians = values[order], list[Array]()
-    for weights in samples.in_order(order):
-        above = weights.cumsum(1)
-        places = (above < above[:, -1:] / 2).sum(1)
-        medians.append(np.where(above[:, -1] > 0, ascending[places.clip(max=len(values) - 1)], np.nan))
-    return np.concatenate(medians)
+    ascending, above = values[order], entities.weights[order].cumsum()
+    middle = (above - entities.weights[order] / 2) / entities.total
+
+    def quantile(share: float) -> float:
+        return float(np.interp(share, middle, ascending))
+
+    median = float(metrics.median_absolute_error(np.zeros(len(values)), values, sample_weight=entities.weights))
+    half = NORMAL * entities.error(((values <= median) - 0.5) / entities.total)
+    return Estimate(median, min(quantile(0.5 - half), median), max(quantile(0.5 + half), median))

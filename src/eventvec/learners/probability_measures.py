@@ -14,7 +14,7 @@ import numpy as np
 from eventvec.learners.stacking import LEAST, logits
 from eventvec.sequences import Array
 from eventvec.statistics import Estimate
-from eventvec.statistics.entity_samples import EntitySamples
+from eventvec.statistics.entity_errors import EntityErrors
 
 BINS, LEAST_OF_BIN = 10, 20
 """The largest number of bins of predicted probabilities, and about how many rows each has at least."""
@@ -90,21 +90,20 @@ def of_rates(y: Array, weights: Array, outputs: tuple[int, ...]) -> Array:
     return np.tile(rates, (len(y), 1))
 
 
-def calibration(y: Array, probabilities: Array, samples: EntitySamples) -> Calibration:
+def calibration(y: Array, probabilities: Array, entities: EntityErrors) -> Calibration:
     """Return the calibration of `(m,)` probabilities of class 1; NaN where it is not defined.
 
-    That is where there is one class, all predictions are equal, or a threshold on them separates the classes. In each
-    sample of entities the regression is one step of Newton's method away from that of all rows, which differs from the
-    whole regression by terms of second order.
+    That is where there is one class, all predictions are equal, or a threshold on them separates the classes. The
+    intervals are those of the sandwich estimator over entities.
 
     Args:
         y: `(m,)` 0 or 1.
         probabilities: `(m,)` those of class 1.
-        samples: The entities of the rows.
+        entities: The entities of the rows.
     """
     from scipy.optimize import minimize  # type: ignore[import-untyped]
 
-    z, weights = logits("binary", probabilities.astype(np.float64)), samples.weights
+    z, weights = logits("binary", probabilities.astype(np.float64)), entities.weights
     mean = np.average(z, weights=weights)
     scale = float(np.sqrt(np.average((z - mean) ** 2, weights=weights)))
     if scale < 1e-9 or _separated(z, y):
@@ -125,18 +124,14 @@ def calibration(y: Array, probabilities: Array, samples: EntitySamples) -> Calib
 
     begin = np.array([mean, scale])  # a slope of 1 and an intercept of 0
     values = minimize(loss, begin, jac=True, hess=curvature, method="trust-exact", options={"gtol": 1e-9}).x
-    p = chances(values)
-    error, spread = y - p, p * (1 - p)
-    first, second, a, b, c = samples.sums(error, error * x[:, 1], spread, spread * x[:, 1], spread * x[:, 1] ** 2)
-    determinant = a * c - b * b
-    determinant[determinant <= 1e-12 * a * c] = np.nan
-    level, steepness = (
-        values[0] + (c * first - b * second) / determinant,
-        values[1] + (a * second - b * first) / determinant,
+    bread = np.linalg.pinv(curvature(values)) / weights.sum()
+    changes = (x * (y - chances(values))[:, None]) @ bread
+    of_slope = changes[:, 1] / scale
+    slope = float(values[1] / scale)
+    intercept = float(values[0] - slope * mean)
+    return Calibration(
+        entities.estimate(slope, of_slope), entities.estimate(intercept, changes[:, 0] - mean * of_slope)
     )
-    slope, slopes = float(values[1] / scale), steepness / scale
-    intercept, intercepts = float(values[0] - slope * mean), level - slopes * mean
-    return Calibration(samples.estimate(slope, slopes), samples.estimate(intercept, intercepts))
 
 
 def _separated(z: Array, y: Array) -> bool:
@@ -147,7 +142,7 @@ def _separated(z: Array, y: Array) -> bool:
     return bool(positive.min() >= negative.max() or positive.max() <= negative.min())
 
 
-def reliability(y: Array, probabilities: Array, samples: EntitySamples) -> list[Bin]:
+def reliability(y: Array, probabilities: Array, entities: EntityErrors) -> list[Bin]:
     """Return bins of predicted probabilities with equal numbers of rows, in ascending order.
 
     Rows of equal predictions are in one bin, so there may be fewer bins, and of unequal size.
@@ -155,7 +150,7 @@ def reliability(y: Array, probabilities: Array, samples: EntitySamples) -> list[
     Args:
         y: `(m,)` 0 or 1.
         probabilities: `(m,)` those of class 1.
-        samples: The entities of the rows.
+        entities: The entities of the rows.
     """
     count = int(np.clip(len(y) // LEAST_OF_BIN, 2, BINS))
     edges = np.quantile(probabilities, np.arange(1, count) / count)
@@ -163,6 +158,6 @@ def reliability(y: Array, probabilities: Array, samples: EntitySamples) -> list[
     bins = list[Bin]()
     for place in np.unique(places):
         rows = np.flatnonzero(places == place)
-        prediction = float(np.average(probabilities[rows].astype(np.float64), weights=samples.weights[rows]))
-        bins.append(Bin(len(rows), prediction, samples.part(rows).rate(y[rows] == 1)))
+        prediction = float(np.average(probabilities[rows].astype(np.float64), weights=entities.weights[rows]))
+        bins.append(Bin(len(rows), prediction, entities.part(rows).rate(y[rows] == 1)))
     return bins

@@ -17,7 +17,7 @@ from eventvec.sequences import Array
 from eventvec.statistics import Estimate
 from eventvec.statistics.areas import influences
 from eventvec.statistics.corrections import holm
-from eventvec.statistics.entity_samples import EntitySamples
+from eventvec.statistics.entity_errors import EntityErrors
 
 LEAST, LEAST_OF_CLASS, LEAST_ENTITIES = 30, 5, 10
 """The fewest rows, rows of each of two classes, and entities of a subgroup of which something is said."""
@@ -82,7 +82,7 @@ class Difference:
 
 
 def by_subgroup(
-    task: Task, y: Array, predictions: Array, samples: EntitySamples, codes: Array
+    task: Task, y: Array, predictions: Array, entities: EntityErrors, codes: Array
 ) -> tuple[list[Subgroup], list[Difference]]:
     """Return the measures of each subgroup, and how those with enough rows differ from the other rows.
 
@@ -90,18 +90,18 @@ def by_subgroup(
         task: What is predicted.
         y: `(m,)` codes of the classes, or numbers.
         predictions: `(m,)` probabilities of class 1 or numbers, or `(m, classes)` probabilities.
-        samples: The entities of the rows.
+        entities: The entities of the rows.
         codes: `(m,)` the subgroup of each row.
     """
     predictions = predictions.astype(np.float64)
     true, predicted = y, predictions
     if task == "multiclass":
         true, predicted = (predictions.argmax(1) == y).astype(np.float64), predictions.max(1)
-    overall = float(np.average(y, weights=samples.weights))
+    overall = float(np.average(y, weights=entities.weights))
     subgroups, tests = list[Subgroup](), list[tuple[int, str, Estimate, float]]()
     for code in np.unique(codes).tolist():
         inside = codes == code
-        within = samples.part(inside)
+        within = entities.part(inside)
         subgroup = Subgroup(code, int(inside.sum()), within.entities)
         if not _enough(task, y[inside], within.entities):
             subgroups.append(subgroup)
@@ -111,23 +111,23 @@ def by_subgroup(
             above = predicted >= overall
             for name, value in (("true_positives", 1), ("false_positives", 0)):
                 rows = inside & (y == value)
-                of_class[name] = samples.part(rows).rate(above[rows])
+                of_class[name] = entities.part(rows).rate(above[rows])
         rate = within.mean(true[inside]) if task == "numeric" else within.rate(true[inside] == 1)
         ratio = None if task == "numeric" else within.ratio(true[inside], predicted[inside])
-        score, changes = _score(task, true, predicted, inside, samples.weights)
+        score, changes = _score(task, true, predicted, inside, entities.weights)
         most = math.inf if task == "numeric" else 1.0
-        of_score = samples.estimate(score, score + samples.sums(changes)[0], 0.0, most)
+        of_score = entities.estimate(score, changes, 0.0, most)
         prediction = within.mean(predicted[inside])
         subgroups.append(Subgroup(code, subgroup.rows, within.entities, rate, prediction, ratio, of_score, **of_class))
         others = ~inside
-        if not _enough(task, y[others], samples.part(others).entities):
+        if not _enough(task, y[others], entities.part(others).entities):
             continue
-        rest, of_rest = _score(task, true, predicted, others, samples.weights)
-        tests.append((code, SCORE, *_tested(score - rest, changes - of_rest, samples)))
+        rest, of_rest = _score(task, true, predicted, others, entities.weights)
+        tests.append((code, SCORE, *_tested(score - rest, changes - of_rest, entities)))
         residual = true - predicted
-        mean, changes = _mean(residual, inside, samples.weights)
-        rest, of_rest = _mean(residual, others, samples.weights)
-        tests.append((code, CALIBRATION, *_tested(mean - rest, changes - of_rest, samples)))
+        mean, changes = _mean(residual, inside, entities.weights)
+        rest, of_rest = _mean(residual, others, entities.weights)
+        tests.append((code, CALIBRATION, *_tested(mean - rest, changes - of_rest, entities)))
     corrected = holm([p for *_, p in tests])
     return subgroups, [Difference(*test, each) for test, each in zip(tests, corrected, strict=True)]
 
@@ -155,21 +155,15 @@ def _mean(values: Array, rows: Array, weights: Array) -> tuple[float, Array]:
     return mean, np.where(rows, values - mean, 0.0) / total * math.sqrt(n / (n - 1))
 
 
-def _tested(difference: float, changes: Array, samples: EntitySamples) -> tuple[Estimate, float]:
+def _tested(difference: float, changes: Array, entities: EntityErrors) -> tuple[Estimate, float]:
     """Return a difference with its interval, and the p-value of the hypothesis that there is none.
 
-    The distribution is Student's, with as many degrees of freedom as the variance of the entities' changes is known
-    with (Satterthwaite 1946), because few rows of a class may make most of it.
+    The distribution is Student's, because few rows of a class may make most of the variance.
     """
     from scipy.stats import t  # type: ignore[import-untyped]
 
-    size = samples.counts.shape[1]
-    squares = np.bincount(samples.groups, samples.weights * changes, size) ** 2
-    variance, fourth = float(squares.sum()), float((squares**2).sum())
-    if not variance:
+    error, freedom = entities.error(changes), entities.freedom(changes)
+    if not error:
         return Estimate(difference, signed=True), 1.0
-    freedom = 2 * variance**2 / max(fourth - variance**2 / samples.entities, 1e-12 * variance**2)
-    freedom = float(np.clip(freedom, 1, samples.entities - 1))
-    error = math.sqrt(samples.factor * variance)
     half = float(t.ppf(0.975, freedom)) * error
     return Estimate.around(difference, half, signed=True), 2 * float(t.sf(abs(difference) / error, freedom))
