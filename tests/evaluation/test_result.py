@@ -37,7 +37,9 @@ def test_json_follows_the_contract(task):
     result = answer.to_dict()
     assert json.loads(json.dumps(result)) == result
     facts = ("label", "task", "metric", "n", "entities", "folds", "protocol", "positive", "secondary_metric", "best")
-    assert list(result) == ["verdict", *facts, "results", "differences", "notes"]
+    measured = {"binary": ["measures", "reliability", "lift"], "multiclass": ["measures", "calibration", "reliability"]}
+    more = {**measured, "numeric": ["measures"], "multilabel": []}[task]
+    assert list(result) == ["verdict", *facts, "results", "differences", *more, "notes"]
     main, secondary = METRICS[task]
     assert [result[name] for name in ("label", "task", "metric", "n", "entities")] == ["churn", task, main, 120, 120]
     assert result["secondary_metric"] == secondary

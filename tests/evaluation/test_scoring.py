@@ -68,7 +68,7 @@ def test_all_models_and_features_get_the_same_rows(monkeypatch):
         return model
 
     monkeypatch.setattr(scoring, "chosen_models", lambda task, names: (["a", "b"], []))
-    monkeypatch.setattr(fold_scores, "predict", lambda job, name: recording(name)(job))
+    monkeypatch.setattr(fold_scores, "predictions", lambda job, name: recording(name)(job))
     monkeypatch.setattr(Evaluation, "deciding", property(lambda self: {each.features: each for each in self.results}))
     score_features(
         {"embedding": np.c_[sets["embedding"], index], "aggregates": np.c_[sets["aggregates"], index][:, 1:]},

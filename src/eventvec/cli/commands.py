@@ -108,6 +108,10 @@ def fit(
         list[str] | None, label_option(help="Column of --labels to predict; may be given several times.")
     ] = None,
     weight: Annotated[str | None, label_text(help="Column of --labels with the weight of each.")] = None,
+    groups: Annotated[
+        str | None,
+        label_text(help="Column of --labels or --static: tell what the model is worth for each of its groups."),
+    ] = None,
     earlier_labels: Annotated[
         str | None,
         label_text(help="Read an entity's labels this long after their times: 30d, or a number; none reads none."),
@@ -152,8 +156,8 @@ def fit(
     --method supervised --set method.label=churn --out tuned`
     """
     of_labels = given(
-        weight=weight, earlier_labels=earlier_labels, metric=metric, most_values=most_values, network=network or None,
-        features=named_tables(features) or None,
+        weight=weight, groups=groups, earlier_labels=earlier_labels, metric=metric, most_values=most_values,
+        network=network or None, features=named_tables(features) or None,
     )  # fmt: skip
     if labels is not None or label or of_labels:
         networks = {"method": method, "encoder": encoder, "set": set_ or None, "config": config_}

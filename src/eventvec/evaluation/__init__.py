@@ -13,6 +13,9 @@
     result      the scores, and the tables of the answer that is made of them
     conclusion  the decision in a few lines
     evaluation_charts  the chart of the scores
+    held_out_measures  log loss, calibration, lift, errors and groups as tables, and the sentence that tells most
+    set_measures  these of all sets of features, and of the best one
+    measure_charts  the reliability diagram and the chart of the lift
     suspicion   the sentence before it, if the result is too good to be true
 
 Nothing is chosen by the scores that are shown: weights of models come from inside the training parts.

@@ -15,11 +15,12 @@ from eventvec.evaluation.protocols import Protocol
 from eventvec.evaluation.result import CONTROL, TOGETHER, Result, deciding_model
 from eventvec.learners.fitted import Fitted
 from eventvec.learners.folds import subsample
+from eventvec.learners.held_out_scores import HeldOut
 from eventvec.learners.metrics import measure
 from eventvec.learners.parallel import Progress, side_by_side
 from eventvec.learners.prepared import TREES, Prepared, divided
 from eventvec.learners.resampled_scores import replicates
-from eventvec.learners.single_learners import Samples, decided, predict
+from eventvec.learners.single_learners import Samples, decided, predict, predictions
 from eventvec.learners.stacking import (
     PRIOR,
     Cell,
@@ -54,12 +55,15 @@ class Scored(NamedTuple):
         weights: The weights of the models in `stacked`.
         inside: The main score of the training rows, each predicted by models without it; NaN where no set is chosen, or
             where there are too few rows to divide.
+        predicted: `(m,)` or `(m, classes)` float32, what was predicted for the test rows by the model of the verdict;
+            None of other models.
     """
 
     scores: tuple[float, float]
     again: Array
     weights: dict[str, float]
     inside: float
+    predicted: Array | None = None
 
 
 class Cells:
@@ -161,19 +165,21 @@ class Cells:
             is_choice = is_candidate and (name, fraction) == self.deciding
             if name == STACKED:
                 together, inside = self._stacked(where, jobs)
-                predicted = decided(label.task, together.predict({part: each.test for part, each in jobs.items()}))
+                told = together.predict({part: each.test for part, each in jobs.items()})
                 weights = {
                     head if len(jobs) == 1 else f"{part}, {head}": each
                     for (part, head), each in together.weights.items()
                 }
             else:
                 joined = _side_by_side(list(jobs.values()))
-                predicted = predict(joined, name)
+                told = predictions(joined, name)
                 inside = _inside(joined, name) if is_choice else None
+            predicted = decided(label.task, told)
             again = replicates(label.task, truth, predicted, self.resampled[:, test], counts)
             if is_choice and inside is not None:
                 chosen_by = measure(label.task, y[train], inside, of(self.weights, train))[0]
-            scored.append(Scored(measure(label.task, truth, predicted, counts), again, weights, chosen_by))
+            kept = told.astype(np.float32) if (name, fraction) == self.deciding else None
+            scored.append(Scored(measure(label.task, truth, predicted, counts), again, weights, chosen_by, kept))
         return scored
 
     def _stacked(self, where: tuple[float, int, int], jobs: Mapping[str, Samples]) -> tuple[Stacked, Array | None]:
@@ -204,8 +210,7 @@ class Cells:
     def results(self) -> tuple[Result, ...]:
         """Return the results of all sets of features and shares whose folds are all finished."""
         splits, names = self.protocol.splits, self.protocol.target.names
-        same_test = all(test is splits[0][1] for _, test in splits)
-        results = []
+        same_test, results = self.same_test, []
         for fraction, model, features in product(self.training, self.models, self.names):
             done = [self.finished.get((fraction, features, fold), {}) for fold in range(len(splits))]
             if not all(model in each for each in done):
@@ -227,6 +232,39 @@ class Cells:
             inside = tuple(float(np.mean([each.inside for each in labels])) for labels in folds)
             results.append(Result(features, model, fraction, main, secondary, each_label, means, inside))
         return tuple(results)
+
+    def held_out(self, subgroups: Array | None = None) -> dict[str, HeldOut]:
+        """Return what the model of the verdict predicted for test rows, by the set of features; none of several labels.
+
+        Where all folds are tested on the same rows, they are the predictions of the first one.
+
+        Args:
+            subgroups: `(n,)` codes of the groups for which measures are told one by one.
+        """
+        target, splits = self.protocol.target, self.protocol.splits
+        if target.task == "multilabel":
+            return {}
+        model, fraction = self.deciding
+        folds = range(1 if self.same_test else len(splits))
+        rows = np.concatenate([splits[fold][1] for fold in folds])
+        groups = np.arange(len(rows)) if self.protocol.groups is None else self.protocol.groups[rows]
+        codes = np.unique(groups, return_inverse=True)[1].astype(np.int64)
+        weights = np.ones(len(rows)) if self.weights is None else self.weights[rows]
+        of_rows = None if subgroups is None else subgroups[rows]
+        held = dict[str, HeldOut]()
+        for features in self.names:
+            scored = [self.finished.get((fraction, features, fold), {}).get(model or "") for fold in folds]
+            parts = [each[0].predicted for each in scored if each is not None and each[0].predicted is not None]
+            if len(parts) == len(folds):
+                y = target.y[rows].astype(np.float64)
+                held[features] = HeldOut(y, np.concatenate(parts), codes, weights, of_rows)
+        return held
+
+    @property
+    def same_test(self) -> bool:
+        """Whether all folds are tested on the same rows."""
+        splits = self.protocol.splits
+        return all(test is splits[0][1] for _, test in splits)
 
 
 def _inside(job: Samples, model: str) -> Array | None:

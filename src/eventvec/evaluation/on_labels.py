@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,11 +13,11 @@ from eventvec.answers import Answer
 from eventvec.blocks.caller_features import caller_features
 from eventvec.blocks.earlier_labels import delayed_labels
 from eventvec.blocks.handcrafted_sets import bounded, feature_texts
-from eventvec.dataset import Dataset, last_time
+from eventvec.dataset import Dataset, last_time, repeated
 from eventvec.embedding import embed, encode, with_moment
 from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.handcrafted import Handcrafted
-from eventvec.errors import ConfigError, printable, shown
+from eventvec.errors import ConfigError, nearest, printable, shown
 from eventvec.evaluation.baselines import baselines
 from eventvec.evaluation.evaluation_options import EvaluationOptions, LabelOptions
 from eventvec.evaluation.leaks import (
@@ -30,13 +30,14 @@ from eventvec.evaluation.part_sets import is_part, part_sets
 from eventvec.evaluation.result import EARLIER, LEARNED, MADE
 from eventvec.evaluation.scoring import Unfinished, score_features
 from eventvec.evaluation.suspicion import OPENING
-from eventvec.examples.labelled import Examples, join_examples
+from eventvec.examples.labelled import Examples, join_examples, static_groups
 from eventvec.learners.parallel import Progress
 from eventvec.models import Model
 from eventvec.options import accepts, gather
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings, read, times
 from eventvec.tables import until as cut
+from eventvec.tables.keys import rows_among
 from eventvec.tables.label_times import (
     TimedLabels,
     after_the_last_event,
@@ -124,7 +125,10 @@ def evaluate(
         z, data = _represented(z, data, labels, names, chosen)
     if chosen.until is not None:
         z = replace(z, metadata={**z.metadata, "until": chosen.until})
-    timed = labels_beside(z, labels, names, chosen, key=chosen.key, group=chosen.group, weight=chosen.weight)
+    subgroups = chosen.groups if chosen.groups in columns_of(labels) else None
+    timed = labels_beside(
+        z, labels, names, chosen, key=chosen.key, group=chosen.group, weight=chosen.weight, subgroups=subgroups
+    )
     examples = join_examples(z, timed)
     _refuse_leaks(examples, timed, chosen.until)
     for option in ("split_at", EARLIER):
@@ -156,6 +160,10 @@ def evaluate(
             feature_notes += (hides_later(f"The table of features {shown(name)}"),)
         sets[name], of_set = caller_features(name, table, z, chosen.key, of_rows)
         texts_of[name] = [f"{shown(column)} of {shown(name)}" for column in of_set]
+    told = None
+    if chosen.groups is not None:
+        of_rows_ = examples.subgroups if subgroups else _static_groups(z, data, chosen.groups, columns_of(labels))
+        told = {chosen.groups: of_rows_}
     run = z.metadata.get("run")
 
     def described(answer: Answer) -> Answer:
@@ -178,6 +186,7 @@ def evaluate(
                 label=examples.name,
                 learned_from=z.metadata.get("labels"),
                 names=texts_of,
+                subgroups=told,
                 progress=progress,
                 **vars(gather(options, EvaluationOptions, LabelOptions)),
             )
@@ -199,6 +208,18 @@ def _represented(
     timed = labels_beside(data, labels, names, options, key=options.key, group=options.group, weight=options.weight)
     histories = labelled_histories(data, timed)
     return embed(model.representation, histories), histories
+
+
+def _static_groups(z: Embeddings, data: Any, name: str, columns: Iterable[str]) -> Array:
+    """Return the value of a static column of the data for each embedding."""
+    if not isinstance(data, Dataset):
+        raise ConfigError(
+            f"groups names {shown(name)}, which is no column of the labels; {nearest(name, columns)}, or a static "
+            "column of a data set"
+        )
+    timed = data.moments is not None and repeated(data.keys)
+    positions = rows_among(z, data.keys, "key", data.moments if timed else None, z.moments)
+    return np.asarray(static_groups(data, name, columns)[positions])
 
 
 def _refuse_leaks(examples: Examples[Embeddings], timed: TimedLabels, until: times.Instant | None) -> None:

@@ -74,7 +74,7 @@ class Evaluation:
     `n` is the number of labelled rows, those held out included, `entities` that of their entities. `protocol` is
     `cross-validation`, `holdout` for a test on entities that the encoder never saw, or `date` for a test on labels
     after a date. `positive` is the class whose probability is scored; for several labels that of each, by name.
-    `strongest` is what the strongest single feature is, if it is too good to be true.
+    `strongest` is what the strongest single feature is, if it is too good to be true. `classes` are those of one label.
     """
 
     label: str
@@ -86,6 +86,7 @@ class Evaluation:
     positive: Any
     results: tuple[Result, ...]
     strongest: str = ""
+    classes: tuple[Any, ...] = ()
 
     def get(self, features: str, model: str, fraction: float = 1.0) -> Result:
         """Return the result of a model on a set of features.

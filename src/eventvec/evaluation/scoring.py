@@ -15,13 +15,16 @@ from eventvec.evaluation.conclusion import NEED_EVENTS, verdict
 from eventvec.evaluation.evaluation_charts import charts
 from eventvec.evaluation.evaluation_options import EvaluationOptions
 from eventvec.evaluation.fold_scores import STACKED, Cells
+from eventvec.evaluation.measure_charts import measure_charts
 from eventvec.evaluation.protocols import choose_protocol
 from eventvec.evaluation.result import MADE, Evaluation, Result
+from eventvec.evaluation.set_measures import set_measures
 from eventvec.evaluation.suspicion import strongest, suspicion
 from eventvec.learners.folds import group_codes, units
 from eventvec.learners.inputs import array, column, matrix, positive
 from eventvec.learners.metrics import Task
 from eventvec.learners.parallel import Progress
+from eventvec.learners.row_groups import groups_of
 from eventvec.learners.single_learners import MODELS, why_no_lightgbm
 from eventvec.learners.task import target
 from eventvec.options import accepts, gather
@@ -42,6 +45,7 @@ def score_features(
     label: str = "label",
     learned_from: Sequence[str] | None = (),
     names: Mapping[str, Sequence[str]] | None = None,
+    subgroups: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Answer:
@@ -79,6 +83,8 @@ def score_features(
             that is not known.
         names: What each feature of a set is, `d` texts. Single features are checked in these sets, and the verdict
             begins with one that predicts the label nearly without error.
+        subgroups: A column by its name, such as ``{"region": regions}``, with `(n,)` text, booleans or at most 50 whole
+            numbers: measures are told for each of its groups too.
         progress: Called with the number of folds that are done, of all folds, and the name of the next one.
         options: The fields of `EvaluationOptions` (task, folds, fractions, seed, models, num_threads).
 
@@ -138,17 +144,24 @@ def score_features(
     named = {name: (sets[name], texts) for name, texts in (names or {}).items()}
     n_entities = len(rows) if entities is None else len(np.unique(np.asarray(entities)[rows]))
 
+    codes, groups_told = None, None
+    for column_name, values in (subgroups or {}).items():
+        codes, groups_told = groups_of(column(values, "subgroups", n)[rows], column_name)
+
     def answer(results: tuple[Result, ...], *more: str) -> Answer:
         evaluation = Evaluation(
             label, labelled.task, len(rows), n_entities, chosen.folds, protocol.name, labelled.positive, results,
-            strongest(protocol.target, protocol.groups, named),
+            strongest(protocol.target, protocol.groups, named), labelled.classes,
         )  # fmt: skip
         lines = verdict(evaluation, suspicion(evaluation), learned_from)
         lines = tuple(line for line in lines if not more or line != NEED_EVENTS)  # they may have been given
-        tables = evaluation.tables
+        measures = set_measures(evaluation, cells.held_out(codes), 1.0 if cells.same_test else None, groups_told)
+        lines += (measures.of_groups,) if measures.of_groups and len(lines) + len(more) < 5 else ()
+        tables = {**evaluation.tables, **measures.tables}
         facts = evaluation.facts | {"best": best(candidates(evaluation.deciding))}
         return Answer(
-            (*lines, *more), tables, tuple(notes), charts(tables["results"], facts), facts,
+            (*lines, *more), tables, (*notes, *measures.notes),
+            (*charts(tables["results"], facts), *measure_charts(measures.tables, label)), facts,
             title=f"What predicts {label}?", basis=evaluation,
         )  # fmt: skip
 

@@ -5,18 +5,20 @@ The join counts every row that does not fit. No message contains a key.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
+from torch import Tensor
 
 from eventvec.dataset import Dataset, repeated
-from eventvec.errors import ConfigError, DataError, shown
+from eventvec.errors import ConfigError, DataError, nearest, shown
 from eventvec.learners import task
 from eventvec.learners.folds import group_codes, units
+from eventvec.schema import Categorical, Numeric
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings
 from eventvec.tables.coding import plain_values
@@ -41,6 +43,8 @@ class Examples(Generic[R]):
         timed: The whole table of labels; None if the labels are an array.
         inclusive: Whether events at the very time of a label may be read.
         notes: Sentences about what was counted, and which events are read.
+        subgroups: `(m,)` the group of each for which measures are told one by one; None if the labels have no such
+            column.
     """
 
     rows: R
@@ -53,13 +57,14 @@ class Examples(Generic[R]):
     timed: TimedLabels | None = None
     inclusive: bool = False
     notes: tuple[str, ...] = ()
+    subgroups: Array | None = None
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def __getitem__(self, places: Array) -> Examples[R]:
         """Return the examples at some places, or those of a mask."""
-        values = {name: getattr(self, name) for name in ("positions", "weights", "groups", "times")}
+        values = {name: getattr(self, name) for name in ("positions", "weights", "groups", "times", "subgroups")}
         parts: dict[str, Any] = {name: None if each is None else each[places] for name, each in values.items()}
         labels = self.labels
         of_part = {n: each[places] for n, each in labels.items()} if isinstance(labels, dict) else labels[places]
@@ -129,13 +134,44 @@ def join_examples(rows: R, timed: TimedLabels, of: str = "embeddings") -> Exampl
         timed=timed,
         inclusive=inclusive,
         notes=tuple(notes),
+        subgroups=values.get("subgroups"),
     )
+
+
+def static_groups(data: Dataset, name: str, columns: Iterable[str] = ()) -> Array:
+    """Return `(n,)` the values of a static column, None where they are missing, as groups of the rows.
+
+    Args:
+        data: The rows.
+        name: The column.
+        columns: Those of the table of labels, none of which has this name, for the message.
+
+    Raises:
+        ConfigError: If there is no such column of categories or numbers.
+    """
+    kinds = Categorical | Numeric
+    fields = {each.name: each for each in data.schema.static if isinstance(each, kinds)}
+    known = {each: field for each, field in fields.items() if each in data.sequences.static}
+    if name not in known:
+        raise ConfigError(
+            f"groups names {shown(name)}, which is no column of the labels and no static column of categories or "
+            f"numbers; {nearest(name, [*columns, *known])}"
+        )
+    field, held = known[name], data.sequences.static[name]
+    assert isinstance(held, Tensor)
+    values = held.cpu().numpy()
+    if isinstance(field, Numeric):
+        return np.asarray(values)
+    if field.buckets:
+        raise ConfigError(f"groups names {shown(name)}, whose values are hashed; give the column in the labels")
+    return np.asarray(np.array([None, "(other)", *field.values], object)[values])
 
 
 def _joined(keys: pa.Array, moments: Array | None, timed: TimedLabels, of: str) -> tuple[pl.DataFrame, list[str]]:
     """Return the position of each row that has a label, with columns of the table by their roles, and counts in words.
 
-    The columns are `position`, `label 0` and so on, and `group`, `time` and `weight` where they were named.
+    The columns are `position`, `label 0` and so on, and those of `group`, `time`, `weight` and `subgroups` that were
+    named.
     """
     table, key, time = timed.table, timed.key, timed.time
     if timed.moments is not None:
@@ -154,6 +190,7 @@ def _joined(keys: pa.Array, moments: Array | None, timed: TimedLabels, of: str) 
                 f"(first at row {empty.arg_max()}); fill them or leave those rows out"
             )
     columns |= {f"label {place}": name for place, name in enumerate(timed.names)}
+    columns |= {} if timed.subgroups is None else {"subgroups": timed.subgroups}
     labelled = table.filter(~missing & has_key)
     positions = align(keys, labelled, key) if moments is None else align_rows(keys, moments, labelled, key, str(time))
     held = labelled.select(pl.col(name).alias(role) for role, name in columns.items())

@@ -22,7 +22,7 @@ import numpy as np
 from eventvec.learners.metrics import measure
 from eventvec.learners.resampled_scores import replicates
 from eventvec.learners.single_learners import Samples, decided
-from eventvec.learners.stacking import Cell, crossed, logits, parts_of
+from eventvec.learners.stacking import Cell, crossed, logits, parts_at_most, parts_of
 from eventvec.sequences import Array
 from eventvec.statistics import Estimate
 from eventvec.statistics.intervals import NORMAL
@@ -56,12 +56,14 @@ class HeldOut:
         predictions: `(m,)` float32 probabilities of class 1 or numbers, or `(m, classes)` probabilities.
         groups: `(m,)` int64 codes of the entities.
         weights: `(m,)` float64, how much each row counts.
+        subgroups: `(m,)` int64 codes of the groups for which measures are told; None without a column of groups.
     """
 
     y: Array
     predictions: Array
     groups: Array
     weights: Array
+    subgroups: Array | None = None
 
     @classmethod
     def of(cls, job: Samples, rows: Array, predictions: Array) -> HeldOut:
@@ -91,6 +93,11 @@ class HeldOutScores:
     def rows(self) -> int:
         """The number of rows of `score`."""
         return len(self.held_out.y)
+
+    @property
+    def factor(self) -> float:
+        """By what the variance of measures of `held_out` is multiplied, see `overlap`."""
+        return overlap(parts_at_most(self.rows)) if self.latest is None else 1.0
 
     @property
     def score(self) -> Estimate:

@@ -198,9 +198,14 @@ def decided(task: Task, predictions: Array) -> Array:
     return np.asarray(predictions.argmax(1) if task == "multiclass" else predictions)
 
 
+def predictions(job: Samples, name: str) -> Array:
+    """Return what a model with fixed settings predicts, see `Model`."""
+    return MODELS[name][0](job)
+
+
 def predict(job: Samples, name: str) -> Array:
-    """Return `(m,)` the predictions of a model with fixed settings: probabilities of class 1, codes, or numbers."""
-    return decided(job.task, MODELS[name][0](job))
+    """Return `(m,)` what is scored of these predictions, see `decided`."""
+    return decided(job.task, predictions(job, name))
 
 
 def why_no_lightgbm() -> str | None:

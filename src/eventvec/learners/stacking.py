@@ -68,12 +68,17 @@ def parts_of(job: Samples, learned: Array | None = None) -> Array | None:
         learned: `(n,)` bool, the rows that are learned from, by default all. Entities without any are in any part.
     """
     rows = np.arange(len(job.y)) if learned is None else np.flatnonzero(learned)
-    if (inside := divided(job, 5 if len(job.y) < MANY else 3, rows)) is None:
+    if (inside := divided(job, parts_at_most(len(job.y)), rows)) is None:
         return None
     groups = np.arange(len(job.y)) if job.groups is None else np.unique(job.groups, return_inverse=True)[1]
     part_of = np.random.default_rng(job.seed).integers(inside.max() + 1, size=groups.max() + 1)
     part_of[groups[rows]] = inside
     return np.asarray(part_of[groups])
+
+
+def parts_at_most(rows: int) -> int:
+    """Return the number of parts into which rows are divided, if there are enough entities and rows of each class."""
+    return 5 if rows < MANY else 3
 
 
 def learners_of(task: Task) -> list[str]:

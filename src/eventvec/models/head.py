@@ -26,7 +26,8 @@ class Head:
         stack: The learners with their weights.
         info: What the training tells: counts of `rows` and `entities`, the `metric`, the `scores` of
             `held_out_scores`, None if there were too few rows, what `features` and `columns` contribute, see
-            `reasons.importances`, and the `doubt` of `suspicion`.
+            `reasons.importances`, the `doubt` of `suspicion`, and the `groups` of rows for which measures are told one
+            by one, or None.
         blocks: The blocks that depend on the label: its earlier values, a network that was trained on it.
         label_time: The column with the times of the labels; None if they had none.
         inclusive: Whether events at the very time of a label were read.

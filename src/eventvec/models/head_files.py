@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from eventvec.learners.fitted import Fitted, Given, Linear, Trees
 from eventvec.learners.held_out_scores import HeldOut, HeldOutScores
 from eventvec.learners.own import Own, from_bytes, to_bytes
 from eventvec.learners.prepared import FARTHEST, GIVEN, LINEAR
+from eventvec.learners.row_groups import Groups
 from eventvec.learners.stacking import Cell, Stacked
 from eventvec.learners.task import Target
 from eventvec.learners.tree_arrays import TYPES, arrays_of, booster_of
@@ -54,7 +56,9 @@ def describe_head(head: Head) -> tuple[dict[str, Any], dict[str, Tensor], list[A
         tensors |= {f"{place}.{name}": torch.from_numpy(np.array(each)) for name, each in arrays.items()}
     scores = head.info["scores"]
     if scores is not None:
-        tensors |= {f"{HELD_OUT}.{name}": torch.from_numpy(each) for name, each in vars(scores.held_out).items()}
+        held = {name: each for name, each in vars(scores.held_out).items() if each is not None}
+        tensors |= {f"{HELD_OUT}.{name}": torch.from_numpy(each) for name, each in held.items()}
+    groups = head.info["groups"]
     described = {
         "label": target.name,
         "task": target.task,
@@ -69,6 +73,7 @@ def describe_head(head: Head) -> tuple[dict[str, Any], dict[str, Tensor], list[A
         ],
         "offset": np.asarray(stack.offset).tolist(),
         "scores": None if scores is None else _described_scores(scores),
+        "groups": None if groups is None else asdict(groups),
         **{name: head.info[name] for name in FACTS},
         "notes": list(head.notes),
     }
@@ -116,8 +121,10 @@ def read_head(
         offset = np.asarray(described["offset"], float)
         _check(target, offset, sets, {**blocks, **own}, models)
         stack = Stacked(task, models, weights, offset if offset.ndim else float(offset))
-        scores = _read_scores(described["scores"], target, under(tensors, f"{HELD_OUT}."))
-    info = {**{name: described[name] for name in FACTS}, "scores": scores}
+        named = described["groups"]
+        groups = None if named is None else Groups(named["column"], tuple(named["names"]))
+        scores = _read_scores(described["scores"], target, groups, under(tensors, f"{HELD_OUT}."))
+    info = {**{name: described[name] for name in FACTS}, "scores": scores, "groups": groups}
     return Head(
         target, sets, stack, info, own, described["label_time"], described["inclusive"], tuple(described["notes"])
     )
@@ -203,19 +210,20 @@ def _described_scores(scores: HeldOutScores) -> dict[str, Any]:
 
 
 def _read_scores(
-    scores: Mapping[str, Any] | None, target: Target, tensors: Mapping[str, Tensor]
+    scores: Mapping[str, Any] | None, target: Target, groups: Groups | None, tensors: Mapping[str, Tensor]
 ) -> HeldOutScores | None:
     """Return the scores of which `_described_scores` are the numbers."""
     arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
     if scores is None:
         return None
     latest = None if scores["latest"] is None else Estimate(*scores["latest"])
-    return HeldOutScores(Estimate(*scores["by_entity"]), latest, _held_out(arrays, target))
+    return HeldOutScores(Estimate(*scores["by_entity"]), latest, _held_out(arrays, target, groups))
 
 
-def _held_out(arrays: Mapping[str, Array], target: Target) -> HeldOut:
+def _held_out(arrays: Mapping[str, Array], target: Target, groups: Groups | None) -> HeldOut:
     """Return the rows that chose nothing, after a check."""
     names = {"y": np.float64, "predictions": np.float32, "groups": np.int64, "weights": np.float64}
+    names |= {} if groups is None else {"subgroups": np.int64}
     if {name: each.dtype for name, each in arrays.items()} != names:
         raise ValueError(f"the rows that chose nothing need the arrays {', '.join(names)}")
     rows = HeldOut(**arrays)
@@ -225,6 +233,10 @@ def _held_out(arrays: Mapping[str, Array], target: Target) -> HeldOut:
     finite = all(np.isfinite(each).all() for each in (rows.y, rows.predictions, rows.weights))
     if not n or not finite or (rows.weights <= 0).any() or not ((rows.groups >= 0) & (rows.groups < n)).all():
         raise ValueError("the rows that chose nothing have NaN, an infinite number, or a weight or entity out of range")
+    if groups is not None and rows.subgroups is not None:
+        codes = rows.subgroups
+        if codes.shape != (n,) or not ((codes >= 0) & (codes < len(groups.names))).all():
+            raise ValueError("the rows that chose nothing have a group out of range")
     if target.classes:
         codes = (rows.y >= 0) & (rows.y < len(target.classes)) & (rows.y == rows.y.round())
         if not codes.all() or not ((rows.predictions >= 0) & (rows.predictions <= 1)).all():

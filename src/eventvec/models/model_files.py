@@ -153,6 +153,13 @@ class _Feature(BaseModel, extra="forbid"):
     contribution: Finite
 
 
+class _Groups(BaseModel, extra="forbid"):
+    """A column of groups, and the names of these by their codes."""
+
+    column: str
+    names: list[str] = Field(min_length=2)
+
+
 class _Head(BaseModel, extra="forbid"):
     """What predicts a label."""
 
@@ -170,6 +177,7 @@ class _Head(BaseModel, extra="forbid"):
     features: list[_Feature]
     columns: dict[str, Finite]
     doubt: str
+    groups: _Groups | None
     rows: NonNegativeInt
     entities: NonNegativeInt
     notes: list[str]

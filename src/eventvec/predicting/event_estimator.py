@@ -75,6 +75,7 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
         weight: Any = None,
         earlier_labels: Duration | Literal["none"] | None = None,
         features: Mapping[str, Tabular] | None = None,
+        groups: Any = None,
     ) -> Self:
         """Learn to predict a label, and return the estimator.
 
@@ -93,6 +94,9 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
                 predictions as well; `none` declines that.
             features: Tables of further features by name, each with the key and one row per entity, or one for each of
                 its times. Predictions need them too.
+            groups: A column of the table of labels, or a static column, with text, booleans or at most 50 whole
+                numbers: `explain` tells what the model is worth for each of its groups. A column of the table of labels
+                is no feature. With an array of labels, an array of groups too.
 
         Raises:
             ConfigError: If `key` or `time` is not given for a table, several labels are given, the label is a column of
@@ -101,7 +105,7 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
         """
         options = HeadOptions(
             weight, earlier_labels, features or {}, self.models or {}, self.network, self.metric, self.most_values,
-            self.budget, self.random_state,
+            self.budget, self.random_state, groups=groups,
         )  # fmt: skip
         if self.vector is not None and not isinstance(self.vector, Model):
             raise ConfigError(f"vector must be a Model, got {type(self.vector).__name__}; load it: ev.load(path)")

@@ -1,4 +1,4 @@
-"""What a head is worth on rows that chose nothing, its models, and what they rest on, as an `Answer`."""
+"""What a head is worth on rows that chose nothing, for whom, its models, and what they rest on, as an `Answer`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ from typing import Any
 
 from eventvec.answers import Answer
 from eventvec.errors import shown
-from eventvec.learners.held_out_scores import NO_SCORE, HeldOutScores
+from eventvec.evaluation.held_out_measures import Measured, measured
+from eventvec.evaluation.measure_charts import measure_charts
+from eventvec.learners.held_out_scores import NO_SCORE, WITHIN_TIMES, HeldOutScores
 from eventvec.learners.metrics import METRIC_NAMES, METRICS
 from eventvec.models.head import Head
 from eventvec.statistics import Estimate
 from eventvec.tables.label_times import doubts
 
+UNMEASURED = (
+    "There are no measures of probabilities, errors or groups, because other entities tell how the label differs "
+    "between times, which nobody knows in use."
+)
+"""What is said of a panel whose latest rows cannot be scored."""
+
 
 def explained(head: Head) -> Answer:
-    """Return what a head is worth: its score, its models with their weights, and what columns and features add."""
+    """Return what a head is worth: its scores and measures, its models, and what columns and features add."""
     info, target = head.info, head.target
     metric = info["metric"] or METRICS[target.task][0]
     name, scores = shown(target.name), info["scores"]
@@ -24,6 +32,9 @@ def explained(head: Head) -> Answer:
         verdict = [f"{name} is predicted by one linear model, because there are too few rows to weigh several."]
     else:
         verdict = _scored(name, METRIC_NAMES[metric], scores, info["rows"])
+    of = _measured(head, scores)
+    if of is not None:
+        verdict += [line for line in ("" if info["doubt"] else of.sentence, of.of_groups) if line]
     verdict = [*([info["doubt"]] if info["doubt"] else []), *verdict]
     about = doubts(head.notes)
     verdict = [*verdict[: 5 - len(about)], *about]
@@ -40,11 +51,23 @@ def explained(head: Head) -> Answer:
     notes = (
         *head.notes,
         *([] if scores is None else [of_score]),
+        *(() if of is None else of.notes),
+        *([UNMEASURED] if scores is not None and of is None else []),
         "A contribution is the mean size of what a feature adds to the raw score of a row, or takes from it: log-odds "
         "of a class, or the unit of a number.",
     )
-    tables: dict[str, Any] = {"models": models, "columns": columns, "features": features, "sets": sets}
-    return Answer(tuple(verdict), tables, notes, facts=facts, title=f"What predicts {target.name}")
+    measures = {} if of is None else of.tables
+    tables: dict[str, Any] = {"models": models, "columns": columns, "features": features, "sets": sets, **measures}
+    charts = measure_charts(measures, target.name)
+    return Answer(tuple(verdict), tables, notes, charts, facts, title=f"What predicts {target.name}")
+
+
+def _measured(head: Head, scores: HeldOutScores | None) -> Measured | None:
+    """Return the measures of the rows that chose nothing; None where there are none, or they would promise too much."""
+    if scores is None or WITHIN_TIMES in head.notes:
+        return None
+    target = head.target
+    return measured(target.task, target.classes, scores.held_out, scores.factor, head.info["groups"])
 
 
 def _scored(name: str, metric: str, scores: HeldOutScores, rows: int) -> list[str]:

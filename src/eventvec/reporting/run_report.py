@@ -15,9 +15,11 @@ from eventvec.errors import ConfigError, need, shown
 from eventvec.evaluation import EvaluationOptions, LabelOptions, evaluate
 from eventvec.evaluation.evaluation_charts import charts
 from eventvec.evaluation.leaks import same_events
+from eventvec.evaluation.measure_charts import measure_charts
 from eventvec.models import Model, check_model
 from eventvec.models.learned import LEARNED
 from eventvec.options import accepts, check_seed, gather
+from eventvec.predicting.predictor_answer import explained
 from eventvec.reporting.entity_columns import entity_columns
 from eventvec.reporting.maps import FITTED, map2d, map_data
 from eventvec.reporting.neighbours import neighbour_rows, neighbours_data, neighbours_of
@@ -130,6 +132,8 @@ def report(
         evaluations.append(evaluate(scored, histories, labels, name, **options))
     verdict, everywhere = _verdict(evaluations), _in_all(evaluations)
     sections = [_result(each, verdict, everywhere) for each in evaluations]
+    if model is not None:
+        sections += [_of_head(explained(head)) for head in model.heads.values()]
     if drivers is not None:
         sections.append(Section("What drives a vector", charts=drivers.figures, tables=drivers.tables))
     advance(len(names), "placing the entities")
@@ -170,13 +174,19 @@ def _in_all(evaluations: Sequence[Answer]) -> tuple[str, ...]:
 def _result(evaluation: Answer, verdict: Sequence[str], everywhere: Sequence[str]) -> Section:
     """Return the section of a label: the lines and notes that are not elsewhere on the page, and the scores."""
     (chart,) = charts(evaluation.rows, evaluation.facts)
+    measures = {name: rows for name, rows in evaluation.tables.items() if name not in ("results", "differences")}
     return Section(
         chart.title,
         [line for line in evaluation.verdict if line not in verdict],
-        [chart],
-        tables={"All scores": evaluation.rows},
+        [chart, *measure_charts(measures, evaluation.facts["label"])],
+        tables={"All scores": evaluation.rows, **measures},
         notes=[note for note in evaluation.notes if note not in everywhere],
     )
+
+
+def _of_head(answer: Answer) -> Section:
+    """Return the section of what a head is worth."""
+    return Section(answer.title, answer.verdict, answer.figures, tables=answer.tables, notes=answer.notes)
 
 
 def _check(

@@ -6,6 +6,7 @@
     intervals   the interval of a mean over folds; quantiles
     corrections intervals that hold together (Bonferroni), and corrected p-values (Holm)
     resampling  how often each entity counts in each resampled test set
+    entity_errors  means, ratios and rates of rows, with intervals over their entities
     areas       areas under the ROC curve
 """
 

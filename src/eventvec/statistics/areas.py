@@ -1,4 +1,4 @@
-"""Areas under the ROC curve with 95 % intervals, of two groups and of pairs of matches."""
+"""Areas under the ROC curve with 95 % intervals, of two groups and of pairs of matches, and how rows change them."""
 
 from __future__ import annotations
 
@@ -25,6 +25,30 @@ def of_groups(positive: Array, negative: Array) -> Estimate:
     above = 1 - (ranks[m:] - rankdata(negative)) / m
     error = float(np.sqrt(below.var(ddof=1) / m + above.var(ddof=1) / n))
     return Estimate.around(float(below.mean()), NORMAL * error)
+
+
+def influences(positive: Array, scores: Array, weights: Array) -> tuple[float, Array]:
+    """Return the weighted area, and `(m,)` by how much it changes with a row's share of all weight.
+
+    The weighted sum of the changes is 0. Their standard error, with weights of resampled entities, is that of DeLong et
+    al. 1988 where each entity has one row. Ties count half.
+
+    Args:
+        positive: `(m,)` bool, the rows of class 1, at least two of each class.
+        scores: `(m,)` scores that increase with the probability of class 1.
+        weights: `(m,)` how much each row counts.
+    """
+    _, places = np.unique(scores, return_inverse=True)
+    changes = np.empty(len(scores))
+    area = 0.0
+    for side, other in ((positive, ~positive), (~positive, positive)):
+        at_place = np.bincount(places, weights * other)
+        below = (at_place.cumsum() - at_place / 2)[places[side]] / weights[other].sum()
+        ahead = below if side is positive else 1 - below
+        total, n = weights[side].sum(), int(side.sum())
+        area = float(weights[side] @ ahead / total)
+        changes[side] = (ahead - area) / total * np.sqrt(n / (n - 1))
+    return area, changes
 
 
 def projections(similarity: Array) -> Array:

@@ -53,6 +53,23 @@ def half_width(scores: Sequence[float]) -> float:
     return float(t.ppf(0.975, k - 1) * np.std(scores, ddof=1) / np.sqrt(k))
 
 
+def wilson(rate: float, n: float) -> tuple[float, float]:
+    """Return the 95 % interval of a rate (Wilson 1927), which is not empty at a rate of 0 or 1.
+
+    Args:
+        rate: The observed rate, in [0, 1].
+        n: The number of independent rows that it was observed in, above 0, or how many they are worth.
+
+    Example:
+        >>> [round(end, 3) for end in wilson(0.0, 20)]
+        [0.0, 0.161]
+    """
+    squared = NORMAL**2 / n
+    centre = (rate + squared / 2) / (1 + squared)
+    half = np.sqrt(squared * rate * (1 - rate) + squared**2 / 4) / (1 + squared)
+    return max(0.0, float(centre - half)), min(1.0, float(centre + half))
+
+
 def crossed_half_width(replicates: Array) -> float:
     """Return the half-width of the 95 % interval of a mean over models that are tested on the same entities.
 

@@ -57,6 +57,7 @@ class TimedLabels:
         moments: `(m,)` the time of each row in the unit of `Sequences`, null where it is missing.
         chosen: Whether the column was chosen because it is the only one.
         notes: Sentences about the times, or about why no column was taken as the time.
+        subgroups: The column of the groups for which measures are told one by one, if it was named.
     """
 
     table: pl.DataFrame
@@ -70,6 +71,7 @@ class TimedLabels:
     moments: pl.Series | None = None
     chosen: bool = False
     notes: tuple[str, ...] = ()
+    subgroups: str | None = None
 
     @property
     def missing(self) -> pl.Series:
@@ -87,6 +89,7 @@ def labels_beside(
     group: str | None = None,
     weight: str | None = None,
     columns: Sequence[str] = (),
+    subgroups: str | None = None,
 ) -> TimedLabels:
     """Return columns of a table of labels, and the times of the labels.
 
@@ -101,13 +104,14 @@ def labels_beside(
         group: A column whose values must not be split between training and test.
         weight: A column with the weight of each label.
         columns: Whatever else is read, none of which is a time.
+        subgroups: A column of groups for which measures are told one by one.
 
     Raises:
         DataError: If a column is absent, or the named one holds no times of the events' kind; if no column of times is
             found, and a key has several rows that are not equal.
         ConfigError: If a label is the key, or several columns may be the times of the labels.
     """
-    others = [*(name for name in (group, weight) if name is not None), *columns]
+    others = [*(name for name in (group, weight, subgroups) if name is not None), *columns]
     opened, schema, given = readable(labels, [*names, *others]), rows.schema, options.label_time
     key = key or schema.key_in(opened.types)
     if key in names:
@@ -125,7 +129,9 @@ def labels_beside(
     if not len(table):
         raise DataError("the label table has no rows; give it the labels of at least two entities")
     time, chosen = choose(time_columns(table.drop(columns), schema), schema, given)
-    result = TimedLabels(table.select(columns), names, key, options, name_of(labels), group, weight)
+    result = TimedLabels(
+        table.select(columns), names, key, options, name_of(labels), group, weight, subgroups=subgroups
+    )
     if time is None and given is None:
         why = reasons(table.drop(columns), schema, ISO)
         if plain_keys(key, table[key]).drop_nulls().is_duplicated().any():

@@ -41,6 +41,9 @@ class HeadOptions:
         seed: The seed of everything random.
         latest: How many of an entity's latest events are read by what does not follow from running sums and counts; a
             state store keeps as many.
+        groups: A column of the table of labels, or a static column, with text, booleans or at most 50 whole numbers:
+            what the model is worth is told for each of its groups too, and where one differs from the others. A column
+            of the table of labels is no feature.
 
     Raises:
         ConfigError: If an option is out of range.
@@ -60,6 +63,7 @@ class HeadOptions:
     time_budget: float | None = None
     seed: int = 0
     latest: int = LATEST
+    groups: Any = None
 
     def __post_init__(self) -> None:
         if self.time_budget is not None:

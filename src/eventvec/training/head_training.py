@@ -42,6 +42,7 @@ from eventvec.learners.metrics import METRICS, Task
 from eventvec.learners.own import check_own
 from eventvec.learners.parallel import side_by_side
 from eventvec.learners.prepared import COMPONENTS, GIVEN, L1_TREES, LEAST_ROWS, LINEAR, TREES, Prepared
+from eventvec.learners.row_groups import Groups
 from eventvec.learners.single_learners import Samples
 from eventvec.learners.stacking import Cell, Stacked, alone, learners_of, out_of_parts, parts_of, trained
 from eventvec.learners.task import Target
@@ -88,6 +89,8 @@ class HeadRows:
         weights: `(n,)` how much each row counts; None if all count equally.
         own: The blocks that read the label, by name.
         network: What a network learns from; None to train none.
+        subgroups: `(n,)` codes of the groups for which measures are told one by one, and their names; None if there
+            are none.
     """
 
     places: Array | None
@@ -96,6 +99,7 @@ class HeadRows:
     weights: Array | None
     own: Mapping[str, Block]
     network: NetworkTraining | None = None
+    subgroups: tuple[Array, Groups] | None = None
 
     def part(self, values: Any) -> Any:
         """Return what has a row for each of all rows, for the rows with the label."""
@@ -273,10 +277,15 @@ def _head(
             notes.append(NO_SCORE if scores is None else WITHIN_TIMES)
         if network is not None:
             own[NETWORK], sets[NETWORK] = network, (NETWORK,)
+    groups = None
+    if scores is not None and of_head.subgroups is not None:
+        codes, groups = of_head.subgroups
+        scored = codes if scores.latest is None or latest is None else codes[latest[0]]
+        scores = replace(scores, held_out=replace(scores.held_out, subgroups=scored))
     info = {
         "rows": n,
         "entities": n if of_head.entities is None else len(np.unique(of_head.entities)),
-        "metric": effort.metric, "scores": scores,
+        "metric": effort.metric, "scores": scores, "groups": groups,
         "doubt": doubt([_too_high(scores, target, effort.metric), copied_from], is_earlier),
     }  # fmt: skip
     head = Head(target.empty, {name: sets[name] for name, _ in stack.models}, stack, info, notes=tuple(notes))

@@ -17,8 +17,9 @@ from eventvec.blocks.untrained import BLOCKS
 from eventvec.dataset import Dataset
 from eventvec.embedding import with_moment
 from eventvec.errors import ConfigError, listed, shown
-from eventvec.examples.labelled import Examples, join_examples
+from eventvec.examples.labelled import Examples, join_examples, static_groups
 from eventvec.learners.inputs import column, positive
+from eventvec.learners.row_groups import groups_of
 from eventvec.learners.task import Target
 from eventvec.models import Model
 from eventvec.models.label_samples import copied
@@ -116,6 +117,9 @@ def _of_table(asked: LabelSources) -> LabelledRows:
     labels, weight = kept(with_key(asked.table)), asked.options.weight
     if weight is not None and not isinstance(weight, str):
         raise ConfigError(f"weight must name a column of the table of labels, got {type(weight).__name__}")
+    groups = asked.options.groups
+    if groups is not None and not isinstance(groups, str):
+        raise ConfigError(f"groups must name a column of the table of labels, got {type(groups).__name__}")
     data = asked.read() if asked.events is None else asked.events
     kinds = (data.schema.categorical, data.schema.numeric, data.schema.bags)
     taken = {each.name for kind in kinds for each in kind}
@@ -124,7 +128,8 @@ def _of_table(asked: LabelSources) -> LabelledRows:
             f"the label {shown(among)} is also a column of the events, which are features; rename it in the table of "
             "labels, or leave the column out: categorical=, numeric="
         )
-    timed = labels_beside(data, labels, list(asked.names), asked.time, weight=weight)
+    subgroups = groups if groups in columns_of(labels) else None
+    timed = labels_beside(data, labels, list(asked.names), asked.time, weight=weight, subgroups=subgroups)
     histories = labelled_histories(data, timed)
     notes = histories.notes
     is_read_again = asked.events is None and asked.base is None and timed.time is not None and data.moments is None
@@ -132,6 +137,8 @@ def _of_table(asked: LabelSources) -> LabelledRows:
         rows = timed.table.filter(~timed.missing).select(timed.key, timed.time).drop_nulls()
         histories = asked.read(cutoffs=rows, cutoff_column=timed.time, inclusive=asked.time.inclusive)
     examples = join_examples(with_moment(_with_static(histories, asked)), timed, of="rows")
+    if groups is not None and timed.subgroups is None:
+        examples = replace(examples, subgroups=static_groups(examples.rows, groups, columns_of(labels)))
     if not is_read_again:
         runs = asked.base.info["holdouts"] if asked.base else ()
         notes += fitted_later(data.schema, runs, examples.times)
@@ -156,12 +163,19 @@ def _of_array(data: Dataset, asked: LabelSources) -> LabelledRows:
         raise ConfigError("earlier_labels needs a table of labels with times; give one with label= and label_time=")
     rows = with_moment(_with_static(data, asked))
     name = "label"
-    examples = Examples(rows, name, y, np.arange(len(y)), weights, notes=rows.notes)
+    groups = asked.options.groups
+    subgroups = None if groups is None else _beside(rows, groups)
+    examples = Examples(rows, name, y, np.arange(len(y)), weights, notes=rows.notes, subgroups=subgroups)
     target = _target(examples, name, y, asked)
     if missing := len(y) - len(target.y):
         note = f"{missing:,} of {len(y):,} rows have no label."
         examples = replace(examples[target.rows], notes=(*examples.notes, note))
     return _learned(examples, {name: y[target.rows]}, asked, {})
+
+
+def _beside(rows: Dataset, groups: Any) -> Array:
+    """Return the group of each row, from an array or from a static column."""
+    return static_groups(rows, groups) if isinstance(groups, str) else column(groups, "groups", len(rows))
 
 
 def _with_static(data: Dataset, asked: LabelSources) -> Dataset:
@@ -188,6 +202,8 @@ def _learned(
     """Return what heads learn from examples, each from those that have its label."""
     weights = None if examples.weights is None else positive(examples.weights)
     data, timed = replace(examples.rows, notes=examples.notes), examples.timed
+    named = asked.options.groups if isinstance(asked.options.groups, str) else "groups"
+    groups = None if examples.subgroups is None else groups_of(examples.subgroups, named)
     time = None if timed is None else timed.time
     known = {} if timed is None or timed.moments is None else dict.fromkeys(values, timed)
     rows = Rows(data, known, {name: with_key(table) for name, table in asked.options.features.items()}, None)
@@ -202,7 +218,8 @@ def _learned(
         network = NetworkTraining(of_label.rows, target, counts, start) if asked.options.network else None
         block = own.get(name) or _from_table(rows, target, asked, time)
         blocks = {} if block is None else {EARLIER: block}
-        of_heads.append(HeadRows(places, target, of_label.entities, counts, blocks, network))
+        subgroups = None if groups is None else (groups[0][target.rows], groups[1])
+        of_heads.append(HeadRows(places, target, of_label.entities, counts, blocks, network, subgroups))
     blocks = _blocks(rows, asked)
     return LabelledRows(rows, blocks, tuple(of_heads), time, (*examples.notes, *_without_times(rows, time, asked.base)))
 

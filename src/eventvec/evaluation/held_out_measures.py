@@ -1,0 +1,248 @@
+"""The measures of predictions of rows that chose nothing, as tables of an answer, and the sentence that tells most.
+
+Probabilities have a log loss, a Brier score, their calibration and reliability, and of two classes what the first rows
+hold; numbers have errors. With a column of groups, there are the measures of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eventvec.errors import shown
+from eventvec.learners.first_rows import First, first_rows
+from eventvec.learners.held_out_scores import HeldOut
+from eventvec.learners.metrics import Task
+from eventvec.learners.number_measures import errors
+from eventvec.learners.probability_measures import (
+    Calibration,
+    brier_scores,
+    calibration,
+    log_losses,
+    of_rates,
+    reliability,
+)
+from eventvec.learners.row_groups import Groups
+from eventvec.learners.subgroup_measures import LEVEL, SCORE, SCORES, Difference, by_subgroup
+from eventvec.statistics import Estimate
+from eventvec.statistics.entity_errors import EntityErrors
+
+EXTREME, TIMID = 0.8, 1.25
+"""The calibration slopes outside which the answer begins with them."""
+OFF = 0.1
+"""How far the rate is from the mean prediction, as a share of that, where the answer begins with it."""
+TOLD = 0.1
+"""The share of the rows of whose lift the answer tells."""
+TOO_FEW = "too few rows"
+"""What is said of groups that are too small."""
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What predictions are worth by the measures that decide.
+
+    Args:
+        tables: `measures`; of classes `reliability`; of two classes `lift`, of more `calibration`; with a column of
+            groups `groups` and `group_differences`.
+        sentence: What tells most of calibration and lift, or how far numbers are off; empty if nothing is certain.
+        of_groups: Which groups differ; empty without a column of groups.
+        notes: What the columns of the tables are.
+    """
+
+    tables: dict[str, list[Row]]
+    sentence: str
+    of_groups: str
+    notes: tuple[str, ...]
+
+
+def measured(
+    task: Task, classes: Sequence[Any], rows: HeldOut, factor: float = 1.0, groups: Groups | None = None
+) -> Measured:
+    """Return what predictions are worth.
+
+    Args:
+        task: What is predicted.
+        classes: The classes, by their codes.
+        rows: What was predicted, and what came true.
+        factor: By how much variances are larger than those of resampled entities.
+        groups: The column of groups whose codes are `rows.subgroups`.
+    """
+    entities = EntityErrors.of(rows.groups, rows.weights, factor)
+    if task == "numeric":
+        tables, sentence, notes = _of_numbers(rows, entities)
+    elif task == "binary":
+        tables, sentence, notes = _of_two(classes[1], rows, entities)
+    else:
+        tables, sentence, notes = _of_several(classes, rows, entities)
+    of_groups = ""
+    if groups is not None and rows.subgroups is not None:
+        more, of_groups = _of_groups(task, rows, entities, groups)
+        tables |= more
+        notes = (*notes, _about_groups(task, groups))
+    return Measured(tables, sentence, of_groups, notes)
+
+
+def _of_numbers(rows: HeldOut, entities: EntityErrors) -> tuple[dict[str, list[Row]], str, tuple[str, ...]]:
+    """Return the tables, the sentence and the notes of predicted numbers."""
+    of = errors(rows.y, rows.predictions, entities)
+    centre = np.average(rows.y, weights=rows.weights)
+    constant = errors(rows.y, np.full(len(rows.y), centre), entities)
+    names = {"rmse": "RMSE", "mae": "mean absolute error", "median": "median absolute error", "r2": "R²"}
+    measures = [
+        {"measure": name, "value": getattr(of, field), "constant": getattr(constant, field).value}
+        for field, name in names.items()
+    ]
+    sentence = f"Half of the predictions are within {of.median} of the number."
+    return {"measures": measures}, sentence, ("`constant` is the measure of a model that always predicts the mean.",)
+
+
+def _of_probabilities(rows: HeldOut, entities: EntityErrors) -> list[Row]:
+    """Return the log loss and the Brier score, beside those of constant rates."""
+    constant = of_rates(rows.y, rows.weights, rows.predictions.shape[1:])
+    return [
+        {"measure": name, "value": entities.mean(of(rows.y, rows.predictions)),
+         "constant": float(np.average(of(rows.y, constant), weights=rows.weights))}
+        for name, of in (("log loss", log_losses), ("Brier score", brier_scores))
+    ]  # fmt: skip
+
+
+def _of_two(positive: Any, rows: HeldOut, entities: EntityErrors) -> tuple[dict[str, list[Row]], str, tuple[str, ...]]:
+    """Return the tables, the sentence and the notes of the probabilities of two classes."""
+    line, ratio = calibration(rows.y, rows.predictions, entities), entities.ratio(rows.y, rows.predictions)
+    measures = [
+        *_of_probabilities(rows, entities),
+        {"measure": "calibration slope", "value": line.slope},
+        {"measure": "calibration intercept", "value": line.intercept},
+        {"measure": "rate by mean prediction", "value": ratio},
+    ]
+    first = first_rows(rows.y, rows.predictions, entities)
+    tables = {"measures": measures, "reliability": _bins(rows.y, rows.predictions, entities)}
+    tables["lift"] = [
+        {"first": f"{100 * each.share:.3g} %", "rows": each.rows, "lift": each.lift, "found": each.found,
+         "precision": each.precision}
+        for each in first
+    ]  # fmt: skip
+    notes = (
+        "`constant` is the measure of a model that always predicts the rate. Probabilities are too extreme if their "
+        "calibration slope is below 1, and too low if the rate by the mean prediction is above 1.",
+        f"Of the rows with the highest probabilities, `found` is the share of all rows of class {shown(positive)} that "
+        "are among them, `precision` the share of that class among them, and `lift` how many times as many they hold "
+        "as random rows.",
+    )
+    return tables, _off(line, ratio) or _lift(positive, len(rows.y), first), notes
+
+
+def _of_several(
+    classes: Sequence[Any], rows: HeldOut, entities: EntityErrors
+) -> tuple[dict[str, list[Row]], str, tuple[str, ...]]:
+    """Return the tables, no sentence, and the notes of the probabilities of several classes."""
+    of_classes = list[Row]()
+    for code, name in enumerate(classes):
+        is_class, probabilities = (rows.y == code).astype(np.float64), rows.predictions[:, code]
+        line = calibration(is_class, probabilities, entities)
+        of_classes.append(
+            {"class": str(name), "rows": int(is_class.sum()), "rate": entities.rate(is_class == 1),
+             "prediction": entities.mean(probabilities.astype(np.float64)).value, "slope": line.slope,
+             "intercept": line.intercept}
+        )  # fmt: skip
+    right = (rows.predictions.argmax(1) == rows.y).astype(np.float64)
+    tables = {
+        "measures": _of_probabilities(rows, entities),
+        "calibration": of_classes,
+        "reliability": _bins(right, rows.predictions.max(1), entities),
+    }
+    notes = (
+        "`constant` is the measure of a model that always predicts the rates of the classes. The Brier score is summed "
+        "over the classes. `calibration` is of each class against the rest; the reliability is that of the most "
+        "probable class of each row.",
+    )
+    return tables, "", notes
+
+
+def _bins(y: np.ndarray, probabilities: np.ndarray, entities: EntityErrors) -> list[Row]:
+    return [
+        {"bin": place, "rows": each.rows, "prediction": each.prediction, "rate": each.rate}
+        for place, each in enumerate(reliability(y, probabilities, entities), 1)
+    ]
+
+
+def _off(line: Calibration, ratio: Estimate) -> str:
+    """Return how probabilities are wrong, if they certainly are, and by an amount that matters; else nothing."""
+    slope = line.slope
+    if slope.high < 1 and slope.value < EXTREME:
+        return f"Its probabilities are too extreme: their calibration slope is {slope}, and 1 is right."
+    if slope.low > 1 and slope.value > TIMID:
+        return f"Its probabilities are too near to one another: their calibration slope is {slope}, and 1 is right."
+    if not ratio.low <= 1 <= ratio.high and abs(ratio.value - 1) > OFF:
+        side = "low" if ratio.value > 1 else "high"
+        return f"Its probabilities are too {side}: what came true is {ratio} times what was predicted."
+    return ""
+
+
+def _lift(positive: Any, n: int, first: Sequence[First]) -> str:
+    """Return what the first rows hold, if that is certainly more than chance; else nothing."""
+    if not first:
+        return ""
+    each = min(first, key=lambda each: abs(each.share - TOLD))
+    if not each.lift.low > 1:
+        return ""
+    low, high = (f"{100 * end:.0f}" for end in (each.found.low, each.found.high))
+    return (
+        f"The first {each.rows:,} of {n:,} rows hold {100 * each.found.value:.0f} % ({low} to {high}) of class "
+        f"{shown(positive)}, {each.lift.value:.1f} times as many as chance."
+    )
+
+
+def _of_groups(task: Task, rows: HeldOut, entities: EntityErrors, groups: Groups) -> tuple[dict[str, list[Row]], str]:
+    """Return the tables of groups, and which of them differ."""
+    assert rows.subgroups is not None
+    subgroups, differences = by_subgroup(task, rows.y, rows.predictions, entities, rows.subgroups)
+    found = [each for each in differences if each.found]
+    table = list[Row]()
+    for each in subgroups:
+        differs = ", ".join(other.measure for other in found if other.code == each.code)
+        row: Row = {"group": groups.names[each.code], "rows": each.rows, "entities": each.entities}
+        names = ("rate", "prediction", "ratio", "score", "true_positives", "false_positives")
+        row |= {name: value for name in names if (value := getattr(each, name)) is not None}
+        if task == "numeric" and "rate" in row:
+            row["mean"] = row.pop("rate")
+        table.append({**row, "differs": TOO_FEW if each.score is None else differs})
+    told = [
+        {"group": groups.names[each.code], "measure": each.measure, "difference": each.difference, "p": each.p,
+         "corrected_p": each.corrected}
+        for each in differences
+    ]  # fmt: skip
+    return {"groups": table, "group_differences": told}, _which(groups, found, bool(differences), len(table))
+
+
+def _which(groups: Groups, found: Sequence[Difference], tested: bool, count: int) -> str:
+    """Return the sentence about groups that differ."""
+    column = shown(groups.column)
+    if not tested:
+        return f"The groups of {column} have too few rows to compare them."
+    if not found:
+        return f"No group of {column} certainly differs from the others in score or calibration."
+    strongest = max(found, key=lambda each: abs(each.difference.value) / each.difference.half_width)
+    others = len({each.code for each in found}) - 1
+    rest = f"; {others} more of {count} groups differ{'s' if others == 1 else ''} too" if others else ""
+    how = "score" if strongest.measure == SCORE else "what came true minus what was predicted"
+    name = shown(groups.names[strongest.code])
+    return f"Group {name} of {column} differs from the others in {how}: {strongest.difference}{rest}."
+
+
+def _about_groups(task: Task, groups: Groups) -> str:
+    """Return a note about the columns of the tables of groups."""
+    rates = (
+        "`true_positives` and `false_positives` are the shares of the two classes whose probability is at least the "
+        "rate of all rows. "
+        if task == "binary"
+        else ""
+    )
+    return (
+        f"The score of the groups of {shown(groups.column)} is the {SCORES[task]}. {rates}A group differs from all "
+        f"other rows where the p-value, corrected for all groups and both measures (Holm), is below {LEVEL:g}."
+    )

@@ -1,0 +1,169 @@
+"""For whom predictions are good: scores, calibration and rates of subgroups, and whether one differs from the others.
+
+What is compared are means of rows and areas under the ROC curve. By how much a row changes them gives their variance
+over resampled entities without a sample: it is the sum of the squared changes of the entities. The p-values are
+corrected for all tests (Holm 1979).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from eventvec.learners.metrics import Task
+from eventvec.sequences import Array
+from eventvec.statistics import Estimate
+from eventvec.statistics.areas import influences
+from eventvec.statistics.corrections import holm
+from eventvec.statistics.entity_errors import EntityErrors
+
+LEAST, LEAST_OF_CLASS, LEAST_ENTITIES = 30, 5, 10
+"""The fewest rows, rows of each of two classes, and entities of a subgroup of which something is said."""
+LEVEL = 0.05
+"""The corrected p-value below which a subgroup differs."""
+SCORE, CALIBRATION = "score", "calibration"
+"""What subgroups are compared in."""
+SCORES: dict[Task, str] = {"binary": "AUROC", "multiclass": "accuracy", "numeric": "mean absolute error"}
+"""The score of subgroups, for each task."""
+
+
+@dataclass(frozen=True)
+class Subgroup:
+    """Measures of the rows of a subgroup; all but the counts are None where there are too few rows.
+
+    Args:
+        code: The code of the subgroup.
+        rows: The number of its rows.
+        entities: The number of its entities.
+        rate: The share of class 1; of several classes, that of rows whose most probable class is right; or the mean.
+        prediction: The mean prediction: probability of class 1 or of the most probable class, or number.
+        ratio: The rate by the mean prediction, 1 is right; None for numbers.
+        score: See `SCORES`.
+        true_positives: Of the rows of class 1, the share whose probability is at least the rate of all rows; None
+            unless there are two classes.
+        false_positives: The same of the rows of class 0.
+    """
+
+    code: int
+    rows: int
+    entities: int
+    rate: Estimate | None = None
+    prediction: Estimate | None = None
+    ratio: Estimate | None = None
+    score: Estimate | None = None
+    true_positives: Estimate | None = None
+    false_positives: Estimate | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How a subgroup differs from all other rows.
+
+    Args:
+        code: The code of the subgroup.
+        measure: `SCORE`, or `CALIBRATION`: the mean of what came true minus what was predicted.
+        difference: The measure of the subgroup minus that of the others.
+        p: The p-value.
+        corrected: The p-value, corrected for the number of differences.
+    """
+
+    code: int
+    measure: str
+    difference: Estimate
+    p: float
+    corrected: float
+
+    @property
+    def found(self) -> bool:
+        """Whether the subgroup differs."""
+        return self.corrected < LEVEL
+
+
+def by_subgroup(
+    task: Task, y: Array, predictions: Array, entities: EntityErrors, codes: Array
+) -> tuple[list[Subgroup], list[Difference]]:
+    """Return the measures of each subgroup, and how those with enough rows differ from the other rows.
+
+    Args:
+        task: What is predicted.
+        y: `(m,)` codes of the classes, or numbers.
+        predictions: `(m,)` probabilities of class 1 or numbers, or `(m, classes)` probabilities.
+        entities: The entities of the rows.
+        codes: `(m,)` the subgroup of each row.
+    """
+    predictions = predictions.astype(np.float64)
+    true, predicted = y, predictions
+    if task == "multiclass":
+        true, predicted = (predictions.argmax(1) == y).astype(np.float64), predictions.max(1)
+    overall = float(np.average(y, weights=entities.weights))
+    subgroups, tests = list[Subgroup](), list[tuple[int, str, Estimate, float]]()
+    for code in np.unique(codes).tolist():
+        inside = codes == code
+        within = entities.part(inside)
+        subgroup = Subgroup(code, int(inside.sum()), within.entities)
+        if not _enough(task, y[inside], within.entities):
+            subgroups.append(subgroup)
+            continue
+        of_class: dict[str, Estimate] = {}
+        if task == "binary":
+            above = predicted >= overall
+            for name, value in (("true_positives", 1), ("false_positives", 0)):
+                rows = inside & (y == value)
+                of_class[name] = entities.part(rows).rate(above[rows])
+        rate = within.mean(true[inside]) if task == "numeric" else within.rate(true[inside] == 1)
+        ratio = None if task == "numeric" else within.ratio(true[inside], predicted[inside])
+        score, changes = _score(task, true, predicted, inside, entities.weights)
+        most = math.inf if task == "numeric" else 1.0
+        of_score = entities.estimate(score, changes, 0.0, most)
+        prediction = within.mean(predicted[inside])
+        subgroups.append(Subgroup(code, subgroup.rows, within.entities, rate, prediction, ratio, of_score, **of_class))
+        others = ~inside
+        if not _enough(task, y[others], entities.part(others).entities):
+            continue
+        rest, of_rest = _score(task, true, predicted, others, entities.weights)
+        tests.append((code, SCORE, *_tested(score - rest, changes - of_rest, entities)))
+        residual = true - predicted
+        mean, changes = _mean(residual, inside, entities.weights)
+        rest, of_rest = _mean(residual, others, entities.weights)
+        tests.append((code, CALIBRATION, *_tested(mean - rest, changes - of_rest, entities)))
+    corrected = holm([p for *_, p in tests])
+    return subgroups, [Difference(*test, each) for test, each in zip(tests, corrected, strict=True)]
+
+
+def _enough(task: Task, y: Array, entities: int) -> bool:
+    """Return whether something can be said of rows: of several classes, two need `LEAST_OF_CLASS` rows."""
+    if len(y) < LEAST or entities < LEAST_ENTITIES:
+        return False
+    return task == "numeric" or int(np.sort(np.bincount(y.astype(np.int64), minlength=2))[-2]) >= LEAST_OF_CLASS
+
+
+def _score(task: Task, true: Array, predicted: Array, rows: Array, weights: Array) -> tuple[float, Array]:
+    """Return the score of the rows of a mask, and `(m,)` by how much it changes with the weight of each row."""
+    if task != "binary":
+        return _mean(abs(true - predicted) if task == "numeric" else true, rows, weights)
+    changes = np.zeros(len(true))
+    area, changes[rows] = influences(true[rows] == 1, predicted[rows], weights[rows])
+    return area, changes
+
+
+def _mean(values: Array, rows: Array, weights: Array) -> tuple[float, Array]:
+    """Return the weighted mean over the rows of a mask, and `(m,)` by how much it changes with each row's weight."""
+    total, n = weights[rows].sum(), int(rows.sum())
+    mean = float(weights[rows] @ values[rows] / total)
+    return mean, np.where(rows, values - mean, 0.0) / total * math.sqrt(n / (n - 1))
+
+
+def _tested(difference: float, changes: Array, entities: EntityErrors) -> tuple[Estimate, float]:
+    """Return a difference with its interval, and the p-value of the hypothesis that there is none.
+
+    The distribution is Student's, because few rows of a class may make most of the variance.
+    """
+    from scipy.stats import t  # type: ignore[import-untyped]
+
+    error, freedom = entities.error(changes), entities.freedom(changes)
+    if not error:
+        return Estimate(difference, signed=True), 1.0
+    half = float(t.ppf(0.975, freedom)) * error
+    return Estimate.around(difference, half, signed=True), 2 * float(t.sf(abs(difference) / error, freedom))
