@@ -17,13 +17,13 @@ from eventvec.credentials import has_login, is_address
 
 TABLES = {
     "among", "at", "cutoffs", "embeddings", "events", "features", "first", "history", "labels", "names", "new", "old",
-    "output", "protected", "second", "set_", "static", "third",
+    "output", "protected", "rule", "second", "set_", "static", "third",
 }  # fmt: skip
 """The parameters that take tables, where they take texts; `--set` may set one of these."""
 HEADINGS = {
     "Start": ("demo", "doctor"),
     "Learn": ("labels", "fit", "compare", "tune"),
-    "Use": ("features", "embed", "update", "serve", "predict", "surprise", "search", "describe", "export"),
+    "Use": ("features", "embed", "update", "serve", "predict", "decide", "surprise", "search", "describe", "export"),
     "Look": ("report", "influence", "card"),
     "Check": ("evaluate", "drift", "audit"),
 }
