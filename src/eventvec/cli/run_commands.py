@@ -101,8 +101,8 @@ def decide(
 
     Example: `eventvec decide churn-model --action 1 --case 40 --saves .3`
 
-    On later labels, beside a rule of yours: `eventvec decide churn-model events.parquet labels.parquet --action 1 --case
-    40 --saves .3 --rule rule.parquet`
+    On later labels, beside a rule of yours: `eventvec decide churn-model events.parquet labels.parquet --action 1
+    --case 40 --saves .3 --rule rule.parquet`
     """
     named = named_tables(features)
     if output is not None:

@@ -179,12 +179,17 @@ def _curve(decided: Decided, threshold: float, drawn: Array) -> list[dict[str, A
     judged, centre = decided.judged, threshold if 0 < threshold < 1 else decided.costs.break_even
     places = 1 / (1 + np.exp(-(log_odds(centre) + AROUND)))
     places[len(AROUND) // 2] = centre
-    acts = acted(judged.probabilities[:, None], places)
+    acts = acted(judged.probabilities[:, None], np.append(places, np.inf))  # the last one acts on nobody
     means = Means.of(PER * decided.costs.of(judged.is_case, acts), judged, drawn)
     shares = judged.weights @ acts / judged.weights.sum()
     return [
-        {"threshold": float(at), "cost": means.estimate(place, decided.factor), "acted": float(shares[place])}
-        for place, at in enumerate(places)
+        {
+            "threshold": at,
+            "cost": means.estimate(place, decided.factor),
+            "saved": means.difference(-1, place, decided.factor),
+            "acted": float(shares[place]),
+        }
+        for place, at in enumerate(places.tolist())
     ]
 
 
@@ -257,7 +262,7 @@ def _beside(policies: _Policies, name: str) -> str:
     if saved.value == saved.low == saved.high == 0:
         return f"the same as {other}"
     if saved.place == "level":
-        return f"level with {other} ({_signed(saved.low)} to {_signed(saved.high)} less)"
+        return f"level with {other} ({_number(-saved.low)} more to {_number(saved.high)} less)"
     size = Estimate(saved.value, saved.low, saved.high)
     if saved.value < 0:
         size = Estimate(-saved.value, -saved.high, -saved.low)
@@ -267,10 +272,6 @@ def _beside(policies: _Policies, name: str) -> str:
 def _amount(cost: Estimate) -> str:
     """Return a cost with the ends of its interval."""
     return f"{_number(cost.value)} ({_number(cost.low)} to {_number(cost.high)})"
-
-
-def _signed(value: float) -> str:
-    return _number(value).replace("-", "−")
 
 
 def _number(value: float) -> str:
@@ -294,7 +295,7 @@ def _notes(decided: Decided, policies: _Policies, threshold: float) -> tuple[str
         f"With true probabilities, acting pays from action / (saves × case) = {even} on. The threshold is where a "
         f"recalibration of the predictions reaches {even}. Entities were divided into {PARTS} parts; the cost is that "
         "on the rows of each part with the threshold of the other parts, and the threshold to use is that of all rows.",
-        "The intervals resample entities. The lowest cost of the curve was chosen on its own rows and is too low.",
+        "The intervals resample entities. The lowest cost of the curve is that of the rows on which it is the lowest, so it is too low.",
     )
     if saved.place == "level":
         return (*how, SAVED)
@@ -302,27 +303,28 @@ def _notes(decided: Decided, policies: _Policies, threshold: float) -> tuple[str
     advice = "use the threshold" if saved.value > 0 else f"use {even} instead"
     size = _number(abs(saved.value))
     differ = (
-        f"The threshold costs {size} {than} per {PER:,} rows than {even} as it is: the probabilities are not calibrated "
-        f"on these rows, or not along the line on which the threshold rests; {advice}."
+        f"The threshold costs {size} {than} per {PER:,} rows than {even} as it is: the probabilities are not "
+        f"calibrated on these rows, or not along the line on which the threshold rests; {advice}."
     )
     return (*how, differ, SAVED)
 
 
 def _cost_chart(curve: list[dict[str, Any]], policies: _Policies, threshold: float) -> Chart:
-    places, series = [row["threshold"] for row in curve], Series([row["cost"] for row in curve])
+    places, series = [row["threshold"] for row in curve], Series([row["saved"] for row in curve])
+    nobody, everybody = (policies.cost(name).value for name in (NOBODY, EVERYBODY))
 
     def draw(axes: Axes) -> None:
-        curves(axes, places, series, across="threshold of the probability", up=f"cost per {PER:,} rows")
-        for name in (NOBODY, EVERYBODY):
-            level(axes, policies.cost(name).value, WORDS[name], right=name == EVERYBODY)
+        curves(axes, places, series, across="threshold of the probability", up=f"saved per {PER:,} rows")
+        level(axes, 0.0, WORDS[NOBODY], right=True)
+        level(axes, nobody - everybody, WORDS[EVERYBODY], right=True)
         if 0 < threshold < 1:
             axes.axvline(threshold, color=ORANGE, lw=1.5)
 
     caption = (
-        "The cost of acting on the rows whose probability is at or above each threshold, with intervals of 95 %; the "
-        "upright line is the chosen threshold."
+        "By how much it costs less than acting on nobody to act on the rows whose probability is at or above each "
+        "threshold, with intervals of 95 %; the upright line is the chosen threshold."
     )
-    return Chart("What acting costs by threshold", caption, draw)
+    return Chart("What acting saves by threshold", caption, draw)
 
 
 def _decision_chart(rows: list[dict[str, Any]]) -> Chart:
@@ -332,7 +334,8 @@ def _decision_chart(rows: list[dict[str, Any]]) -> Chart:
 
     def draw(axes: Axes) -> None:
         curves(axes, places, *series, across="threshold of the probability", up="net benefit")
-        axes.set_ylim(bottom=max(axes.get_ylim()[0], -max(row[EVERYBODY].value for row in rows)))
+        top = max(row[name].high for row in rows for name in drawn)
+        axes.set_ylim(-0.5 * top, 1.1 * top)
 
     caption = (
         "The net benefit at each threshold: the share of rows that are cases and acted on, minus the share of false "
