@@ -295,7 +295,7 @@ def _notes(decided: Decided, policies: _Policies, threshold: float) -> tuple[str
         f"With true probabilities, acting pays from action / (saves × case) = {even} on. The threshold is where a "
         f"recalibration of the predictions reaches {even}. Entities were divided into {PARTS} parts; the cost is that "
         "on the rows of each part with the threshold of the other parts, and the threshold to use is that of all rows.",
-        "The intervals resample entities. The lowest cost of the curve is that of the rows on which it is the lowest, so it is too low.",
+        "The intervals resample entities. The lowest cost of the curve was found on its own rows, so it is too low.",
     )
     if saved.place == "level":
         return (*how, SAVED)
@@ -335,6 +335,7 @@ def _decision_chart(rows: list[dict[str, Any]]) -> Chart:
     def draw(axes: Axes) -> None:
         curves(axes, places, *series, across="threshold of the probability", up="net benefit")
         top = max(row[name].high for row in rows for name in drawn)
+        top = max(top, 0.001)  # cases may be rarer than the least threshold
         axes.set_ylim(-0.5 * top, 1.1 * top)
 
     caption = (

@@ -195,9 +195,11 @@ def recalibrate(judged: Judged) -> Recalibration:
         step, scale = np.linalg.solve(curvature, gradients.sum(0) - precision * (line - prior)), 1.0
         while (there := height(line + scale * step)) < best and scale > 1e-6:
             scale /= 2
-        if there - best <= 1e-10 * (1 + abs(best)):
+        if there < best:
             break
-        line, best = line + scale * step, there
+        line, risen, best = line + scale * step, there - best, there
+        if risen <= 1e-10 * (1 + abs(best)):
+            break
     gradients, curvature = _slopes(line, x, y, weights)
     return Recalibration(centre, line, np.linalg.solve(curvature, gradients.T).T)
 
