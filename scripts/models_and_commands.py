@@ -38,6 +38,7 @@ KINDS = {
 COMMANDS = {
     "embed": "embed MODEL events.parquet -o out.parquet",
     "predict": "predict MODEL events.parquet -o out.parquet",
+    "decide": "decide MODEL events.parquet labels.parquet --no-label-time --action 1 --case 9",
     "features": "features events.parquet --model MODEL -o out.parquet",
     "evaluate": "evaluate MODEL events.parquet labels.parquet --label likes --no-label-time "
     "--models logistic_regression",

@@ -79,7 +79,9 @@ def decide(
     labels: Annotated[
         str | None, text_argument(metavar="LABELS", help="Labels of these events that are new to the model.")
     ] = None,
-    saves: Annotated[float, typer.Option(help="The share of the cases that an action prevents, in (0, 1].")] = 1.0,
+    saves: Annotated[
+        float | None, typer.Option(help="The share of the cases that an action prevents, in (0, 1]. Default: 1.0.")
+    ] = None,
     label: Annotated[str | None, text_option(help="Label to decide on, if the model predicts several.")] = None,
     of: Annotated[str | None, text_option(help="Class that is a case; by default the greater of two.")] = None,
     rule: Annotated[
@@ -108,10 +110,12 @@ def decide(
     if output is not None:
         tables.check_output(output, [run, events, labels, rule, static, *named.values()], overwrite=overwrite)
         reporting.need_packages()
-    asked = given(events=events, labels=labels, label=label, of=of, rule=rule, static=static, features=named or None)
+    asked = given(
+        events=events, labels=labels, saves=saves, label=label, of=of, rule=rule, static=static, features=named or None
+    )  # fmt: skip
     with bar("predicting") as tick:
         result = predicting.decide(
-            on_device(run, device), action=action, case=case, saves=saves, net_benefit=net_benefit, progress=tick,
+            on_device(run, device), action=action, case=case, net_benefit=net_benefit, progress=tick,
             **asked, **options,
         )  # fmt: skip
     terminal.decide(result, json_, full, output, overwrite)

@@ -259,7 +259,7 @@ def _whom(threshold: float, count: int, n: int) -> str:
 def _beside(policies: _Policies, name: str) -> str:
     """Return how the model's cost compares with that of a policy."""
     saved, other = policies.saved(name), WORDS[name]
-    if saved.value == saved.low == saved.high == 0:
+    if max(abs(saved.low), abs(saved.high)) <= 1e-9 * policies.cost(MODEL).value:
         return f"the same as {other}"
     if saved.place == "level":
         return f"level with {other} ({_number(-saved.low)} more to {_number(saved.high)} less)"
