@@ -7,6 +7,7 @@
     corrections intervals that hold together (Bonferroni), and corrected p-values (Holm)
     resampling  how often each entity counts in each resampled test set
     areas       areas under the ROC curve
+    decision_costs  what acting on some rows costs, and the threshold from which it pays
 """
 
 from __future__ import annotations
