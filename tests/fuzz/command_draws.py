@@ -84,7 +84,7 @@ TEXTS = {
     "output": OUTPUTS, "host": ("127.0.0.1", "0.0.0.0", "::1", "", "x.invalid"), "durability": ("full", "batch", "x"),
     **dict.fromkeys(
         ("cutoffs", "static", "history", "events", "from", "features", "labels", "embeddings", "protected", "among",
-         "run", "at", "rule", "mlflow", "tensorboard"), INPUTS),
+         "run", "at", "rule", "known", "mlflow", "tensorboard"), INPUTS),
 }  # fmt: skip
 NUMBERS = ("0", "1", "2", "3", "-1", "5", "0.5", "nan", "inf", "x", "", "99999999999999999999", "1e3", str(2**62))
 EPOCHS = ("1", "0", "-1", "x", "2")

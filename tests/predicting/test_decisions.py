@@ -147,6 +147,21 @@ def test_later_labels_are_predicted_as_of_their_times(model: ev.Model, one: ev.M
     assert ev.decide(one, earlier, later, **COSTS).rows != answer.rows
 
 
+def test_earlier_labels_are_those_that_were_known_at_the_time_of_each_label() -> None:
+    every, later = labels(range(4)), labels(range(3, 4))
+    data = ev.read(events(), key="card", time="at")
+    model = ev.fit(data, labels=labels(), label="leaves", earlier_labels="20d")
+    answer = ev.decide(model, events(), later, known=every, **COSTS)
+    predicted = ev.predict(model, events(), cutoffs=later, cutoff_column="month", labels=labels())
+    joined = pl.DataFrame(predicted).join(later, on=["card", "month"])
+    expected = loop(joined["leaves"], joined["p_true"].to_numpy() >= 0.25)
+    assert answer.row(policy="break-even")["cost"].value == pytest.approx(expected)
+    alone = ev.decide(model, events(), later, **COSTS)
+    assert alone.rows != answer.rows
+    assert any("known= (--known) names a table of all" in note for note in alone.notes)
+    assert not any("known= (--known)" in note for note in answer.notes)
+
+
 def test_weights_and_groups_of_labels(one: ev.Model) -> None:
     later = labels(range(3, 4)).with_columns(house=pl.col("card") // 4)
     plain, weighed = (ev.decide(one, events(), later, **COSTS, **options) for options in ({}, {"weight": "weight"}))
@@ -324,6 +339,19 @@ def test_a_network_is_judged_on_given_labels() -> None:
 def test_calls_that_cannot_be_answered_are_refused(one: ev.Model, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         ev.decide(one, **{**COSTS, **options})
+
+
+def test_weights_and_tables_of_other_heads(model: ev.Model, one: ev.Model) -> None:
+    later = labels(range(3, 4))
+    for wrong in (0.0, float("nan"), -1.0):
+        weighed = later.with_columns(weight=pl.when(pl.int_range(N) == 4).then(wrong).otherwise(1.0))
+        with pytest.raises(DataError, match="weights must be finite and above 0, but 1 of 200 are not"):
+            ev.decide(one, events(), weighed, weight="weight", **COSTS)
+    strange = replace(model.heads["bought"], sets={"": ("absent",)})
+    two = replace(model, heads={"leaves": model.heads["leaves"], "bought": strange})
+    assert (
+        ev.decide(two, events(), later, label="leaves", **COSTS).rows == ev.decide(one, events(), later, **COSTS).rows
+    )
 
 
 def test_models_and_labels_that_do_not_fit_are_refused(model: ev.Model, one: ev.Model) -> None:

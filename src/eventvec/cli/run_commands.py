@@ -89,6 +89,9 @@ def decide(
     ] = None,
     net_benefit: Annotated[bool, typer.Option("--net-benefit", help="Add the decision curve.")] = False,
     static: Annotated[str | None, text_option(help="Table of the static columns that the model reads.")] = None,
+    known: Annotated[
+        str | None, text_option(help="Table of the labels of all times, if the model reads earlier ones.")
+    ] = None,
     features: FeatureTables = None,
     output: Annotated[Path | None, typer.Option("--out", "-o", help="HTML page to write, with the curves.")] = None,
     device: Device = "auto",
@@ -108,10 +111,11 @@ def decide(
     """
     named = named_tables(features)
     if output is not None:
-        tables.check_output(output, [run, events, labels, rule, static, *named.values()], overwrite=overwrite)
+        tables.check_output(output, [run, events, labels, rule, static, known, *named.values()], overwrite=overwrite)
         reporting.need_packages()
     asked = given(
-        events=events, labels=labels, saves=saves, label=label, of=of, rule=rule, static=static, features=named or None
+        events=events, labels=labels, saves=saves, label=label, of=of, rule=rule, static=static, known=known,
+        features=named or None,
     )  # fmt: skip
     with bar("predicting") as tick:
         result = predicting.decide(

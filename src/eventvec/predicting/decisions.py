@@ -7,21 +7,24 @@ entities is chosen on the others.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eventvec.answers import Answer
 from eventvec.blocks.earlier_labels import EARLIER
+from eventvec.dataset import Dataset
 from eventvec.embedding import Progress
 from eventvec.errors import ConfigError, DataError, listed, nearest, shown
 from eventvec.examples.labelled import Examples, join_examples
 from eventvec.learners.held_out_scores import overlap
+from eventvec.learners.inputs import positive
 from eventvec.learners.stacking import MANY
 from eventvec.models import Model, check_model
+from eventvec.models.head import Head
 from eventvec.models.label_columns import class_names
 from eventvec.options import accepts, checked, gather, those_of
 from eventvec.predicting.caller_rules import acts_by_rule
@@ -32,7 +35,7 @@ from eventvec.predicting.rows_to_predict import Events
 from eventvec.sequences import Array
 from eventvec.statistics.decision_costs import Costs, Judged
 from eventvec.tables.frames import with_key
-from eventvec.tables.label_times import labelled_histories, labels_beside
+from eventvec.tables.label_times import TimedLabels, labelled_histories, labels_beside
 from eventvec.tables.read_options import LabelTime, Storage, TableFormat
 from eventvec.tables.sources import Tabular, columns_of, kept
 
@@ -45,6 +48,7 @@ BY_ENTITY = (
     "overlap."
 )
 NEW = "The labels must be new to the model: on rows that it learned from, its decisions look better than they are."
+EARLIER_ALONE = "The earlier labels are those of the table of labels alone; known= (--known) names a table of all."
 
 
 @accepts(DecisionOptions, TableFormat, Storage)
@@ -61,6 +65,7 @@ def decide(
     rule: Tabular | None = None,
     net_benefit: bool = False,
     static: Tabular | None = None,
+    known: Tabular | None = None,
     features: Mapping[str, Tabular] | None = None,
     progress: Progress | None = None,
     **options: Any,
@@ -87,8 +92,7 @@ def decide(
     Args:
         model: A model that predicts classes.
         events: Events of the entities in `labels`, as `Model.read` takes them.
-        labels: A table with the key and the label, and the times of the labels if they have some. Where the model reads
-            earlier labels, it reads those that were known by then in this table.
+        labels: A table with the key and the label, and the times of the labels if they have some.
         action: What one action costs, above 0.
         case: What one case costs, above 0, in the same unit.
         saves: The share of the cases that an action prevents, in (0, 1]. It is taken as given: only a trial in which
@@ -100,6 +104,8 @@ def decide(
         net_benefit: Whether a table and a chart of the net benefit by threshold are added, a decision curve (Vickers
             and Elkin 2006).
         static: A table with the key and the static columns that the model reads, if it reads any.
+        known: For heads that read an entity's earlier labels from a table, that table: the labels of all times; by
+            default `labels` alone.
         features: The tables of further features by name, for heads that learned from them.
         progress: Called with the number of entities predicted and of all entities.
         options: The fields of `DecisionOptions` (label_time, key, group, weight, until, seed), and the formats of
@@ -119,6 +125,7 @@ def decide(
         DataError: If the tables cannot be used, or there are fewer than 20 entities.
 
     Example:
+        >>> import polars as pl
         >>> import eventvec as ev
         >>> rng = np.random.default_rng(0)
         >>> leaves = rng.random(100) < 0.3
@@ -135,15 +142,15 @@ def decide(
         0.333
     """
     check_model(model)
-    given = {"action": action, "case": case, "saves": saves}
-    costs = Costs(**{name: float(checked(name, value, float)) for name, value in given.items()})
+    numbers = {"action": action, "case": case, "saves": saves}
+    costs = Costs(**{name: float(checked(name, value, float)) for name, value in numbers.items()})
     chosen = gather(options, DecisionOptions, TableFormat, Storage)
     name, classes = _label(model, label)
     place = _class(classes, of, name)
     if (events is None) != (labels is None):
         raise ConfigError("events and labels are given together or not at all (MODEL EVENTS LABELS)")
     if events is None or labels is None:
-        tables = {"rule": rule, "static": static, "features": features or None}
+        tables = {"rule": rule, "static": static, "known": known, "features": features or None}
         others = {key: value for key, value in options.items() if key != "seed"}
         if without := next((key for key, value in {**tables, **others}.items() if value is not None), None):
             raise ConfigError(
@@ -152,9 +159,9 @@ def decide(
             )
         rows = _own_rows(model, name, place)
     else:
-        reading = those_of(options, TableFormat, Storage)
-        beside = {"static": static, "features": features, "progress": progress}
-        rows = _given_rows(model, events, labels, name, classes[place], chosen, reading, beside, rule)
+        beside = {"static": static, "labels": known, "features": features, "progress": progress}
+        given = _Given(events, kept(with_key(labels)), rule, those_of(options, TableFormat, Storage), beside)
+        rows = _given_rows(model, name, classes, place, given, chosen)
     if rows.judged.entities < FEWEST:
         raise DataError(
             f"there are rows of {rows.judged.entities:,} entities to judge a decision on; at least {FEWEST} are needed"
@@ -171,6 +178,17 @@ class _DecisionRows:
     factor: float
     by_rule: Array | None
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Given:
+    """Events with labels, whom a rule acts on, the formats of tables, and what `predict` reads beside the events."""
+
+    events: Events
+    labels: Tabular
+    rule: Tabular | None
+    reading: Mapping[str, Any]
+    beside: Mapping[str, Any]
 
 
 def _label(model: Model, label: str | None) -> tuple[str, list[str]]:
@@ -228,73 +246,59 @@ def _own_rows(model: Model, name: str, place: int) -> _DecisionRows:
 
 
 def _given_rows(
-    model: Model,
-    events: Events,
-    labels: Tabular,
-    name: str,
-    of: str,
-    chosen: DecisionOptions,
-    reading: Mapping[str, Any],
-    beside: Mapping[str, Any],
-    rule: Tabular | None,
+    model: Model, name: str, classes: list[str], place: int, given: _Given, chosen: DecisionOptions
 ) -> _DecisionRows:
     """Return rows with labels, predicted as of the times of their labels.
 
     Args:
         model: The model.
-        events: The events.
-        labels: The table of labels.
         name: The label.
-        of: The class that is a case.
+        classes: Its classes.
+        place: The place of the class that is a case.
+        given: The events with their labels.
         chosen: The options.
-        reading: The formats of tables.
-        beside: The tables beside the events, and what is called with the progress.
-        rule: A table of the rows on which the caller's rule acts.
     """
-    labels, head = kept(with_key(labels)), model.heads.get(name)
-    of_model = {} if isinstance(events, list | tuple) or _is_data(events) else model.info.get("reading", {})
+    head = model.heads.get(name)
+    model = replace(model, heads={} if head is None else {name: head})  # other heads may need further tables
+    reading = {} if isinstance(given.events, Dataset) else {**model.info.get("reading", {}), **given.reading}
     until = {} if chosen.until is None else {"until": chosen.until}
-    data = model.read(events, **{**of_model, **reading, **until})
+    data = model.read(given.events, **reading, **until)
+    timed = _timed(data, given.labels, name, head, chosen)
+    beside, notes = given.beside, [NEW]
+    if head is not None and EARLIER in head.blocks and beside["labels"] is None:
+        beside, notes = {**beside, "labels": given.labels}, [NEW, EARLIER_ALONE]
+    table, rows = predicted(model, labelled_histories(data, timed), at=None, **beside)
+    examples = join_examples(rows.data, timed, of="rows")
+    notes += examples.notes
+    names = (f"{name}_p_{classes[place]}", f"p_{classes[place]}")
+    column = next(each for each in names if each in table.column_names)
+    probabilities = table.column(column).to_numpy()[examples.positions].astype(np.float64)
+    if (missing := np.isnan(probabilities)).any():
+        notes.append(f"{int(missing.sum()):,} rows that the model cannot read were left out.")
+        examples, probabilities = examples[~missing], probabilities[~missing]
+    units = np.arange(len(examples)) if examples.units is None else examples.units
+    groups = np.unique(units, return_inverse=True)[1].astype(np.int64)
+    by_rule = None if given.rule is None else acts_by_rule(given.rule, examples)
+    weights = np.ones(len(examples)) if examples.weights is None else positive(examples.weights)
+    judged = Judged(probabilities, _cases(examples, classes, place), weights, groups)
+    return _DecisionRows(judged, 1.0, by_rule, tuple(notes))
+
+
+def _timed(data: Dataset, labels: Tabular, name: str, head: Head | None, chosen: DecisionOptions) -> TimedLabels:
+    """Return the labels with their times, by default in the column that had those of the training."""
     time = chosen.label_time
     if time is None and head is not None and head.label_time in columns_of(labels):
         time = head.label_time
-    timed = labels_beside(
-        data, labels, [name], LabelTime(time, head is not None and head.inclusive), key=chosen.key, group=chosen.group,
-        weight=chosen.weight,
-    )  # fmt: skip
-    histories = labelled_histories(data, timed)
-    reads_earlier = any(EARLIER in each.blocks for each in model.heads.values())
-    table, rows = predicted(model, histories, at=None, labels=labels if reads_earlier else None, **beside)
-    examples = join_examples(rows.data, timed, of="rows")
-    several = len(model.heads) + len(model.declared.label_fields) > 1
-    column = f"{name}_p_{of}" if several else f"p_{of}"
-    probabilities = table.column(column).to_numpy()[examples.positions].astype(np.float64)
-    notes = (NEW, *examples.notes)
-    if (missing := np.isnan(probabilities)).any():
-        notes = (*notes, f"{int(missing.sum()):,} rows that the model cannot read were left out.")
-        examples, probabilities = examples[~missing], probabilities[~missing]
-    is_case = _cases(examples, of, name, model)
-    weights = np.ones(len(is_case)) if examples.weights is None else examples.weights.astype(np.float64)
-    units = np.arange(len(is_case)) if examples.units is None else examples.units
-    groups = np.unique(units, return_inverse=True)[1].astype(np.int64)
-    by_rule = None if rule is None else acts_by_rule(rule, examples)
-    return _DecisionRows(Judged(probabilities, is_case, weights, groups), 1.0, by_rule, notes)
+    options = LabelTime(time, head is not None and head.inclusive)
+    return labels_beside(data, labels, [name], options, key=chosen.key, group=chosen.group, weight=chosen.weight)
 
 
-def _is_data(events: Any) -> bool:
-    from eventvec.dataset import Dataset
-
-    return isinstance(events, Dataset)
-
-
-def _cases(examples: Examples[Any], of: str, name: str, model: Model) -> Array:
+def _cases(examples: Examples[Dataset], classes: list[str], place: int) -> Array:
     """Return `(m,)` 1 for the rows of a class and 0 for others; refuse labels that the model does not know."""
-    values = pl.Series(np.asarray(examples.labels))
-    texts = pa.array(values.to_arrow()).cast(pa.string()).to_pylist()
-    classes = _label(model, name)[1]
-    if unknown := sorted(set(texts) - set(classes)):
+    texts = pa.array(np.asarray(examples.labels), from_pandas=True).cast(pa.string())
+    if unknown := sorted(set(pc.unique(texts).to_pylist()) - {*classes}):
         raise DataError(
-            f"the label {shown(name)} has {listed([shown(each) for each in unknown[:5]])}, which the model did not "
-            f"learn; its classes are {listed(map(shown, classes))}"
+            f"the label {shown(examples.name)} has {listed(map(shown, unknown))}, which the model did not learn; its "
+            f"classes are {listed(map(shown, classes))}"
         )
-    return np.array([text == of for text in texts], np.float64)
+    return np.asarray(pc.equal(texts, classes[place]).to_numpy(zero_copy_only=False), np.float64)
