@@ -38,6 +38,7 @@ KINDS = {
 COMMANDS = {
     "embed": "embed MODEL events.parquet -o out.parquet",
     "predict": "predict MODEL events.parquet -o out.parquet",
+    "decide": "decide MODEL events.parquet labels.parquet --no-label-time --action 1 --case 9",
     "features": "features events.parquet --model MODEL -o out.parquet",
     "evaluate": "evaluate MODEL events.parquet labels.parquet --label likes --no-label-time "
     "--models logistic_regression",
@@ -47,6 +48,7 @@ COMMANDS = {
     "card": "card MODEL",
     "drift": "drift events.parquet events.parquet --model MODEL",
     "audit": "audit MODEL events.parquet",
+    "explain": "explain MODEL events.parquet",
     "influence": "influence MODEL events.parquet labels.parquet --label likes --no-label-time --entities 60",
     "search": "search vectors-of-MODEL.parquet --key 1",
     "export": "export MODEL -o out.onnx",

@@ -51,6 +51,7 @@ if typing.TYPE_CHECKING:
     from eventvec.models import features as features
     from eventvec.models import load as load
     from eventvec.parts import register as register
+    from eventvec.predicting.decisions import decide as decide
     from eventvec.predicting.event_estimators import EventClassifier as EventClassifier
     from eventvec.predicting.event_estimators import EventRegressor as EventRegressor
     from eventvec.predicting.event_surprise import surprise as surprise
@@ -114,6 +115,7 @@ first_use.import_at_first_use(
         "eventvec.exporting": "to_onnx",
         "eventvec.labels": "future_labels",
         "eventvec.parts": "register",
+        "eventvec.predicting.decisions": "decide",
         "eventvec.predicting.event_estimators": "EventClassifier EventRegressor",
         "eventvec.predicting.event_surprise": "surprise",
         "eventvec.predicting.explanation": "explain",

@@ -38,6 +38,7 @@ GIVEN = {
     "run": "run", "events": "events.parquet", "output": "made", "state": "made.db", "labels": "labels.parquet",
     "label": "likes", "embeddings": "z.parquet", "out_": "made", "old": "events.parquet", "new": "events.parquet",
     "index": "z.parquet", "every": "1d", "horizon": "2d", "first": "z.parquet", "second": "labels.parquet",
+    "action": "1", "case": "9",
 }  # fmt: skip
 """The values of the parameters that a command needs."""
 FURTHER = {

@@ -33,6 +33,7 @@ WRITES = {
     "report": [["report", "absent", "-o", TAKEN]],
     "card": [["card", "absent", "-o", TAKEN]],
     "evaluate": [["evaluate", "absent.parquet", *LABELS, "-o", TAKEN]],
+    "decide": [["decide", "absent", "--action", "1", "--case", "2", "-o", TAKEN]],
     "drift": [["drift", "absent.csv", "absent.csv", "-o", TAKEN]],
     "audit": [["audit", "absent", "absent.csv", "-o", TAKEN]],
     "demo": [["demo", "--out", "taken"]],

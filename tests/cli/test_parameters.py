@@ -22,6 +22,7 @@ from eventvec.comparing.compare_options import CompareOptions
 from eventvec.errors import ConfigError
 from eventvec.evaluation import EvaluationOptions
 from eventvec.options import descriptions
+from eventvec.predicting.decision_options import DecisionOptions
 from eventvec.tables.read_options import Columns, Cuts, HoldOut, StaticColumns, TableFormat
 from eventvec.training import FitOptions
 from eventvec.tuning.tune_options import TuneOptions
@@ -176,6 +177,7 @@ def test_a_type_that_does_not_fit_is_refused() -> None:
         ("fit", (Columns, TableFormat, Cuts, StaticColumns)),
         ("features", (Columns, Cuts, TableFormat)),
         ("embed", (Cuts, TableFormat)),
+        ("decide", (DecisionOptions, TableFormat)),
         ("predict", (Cuts, TableFormat)),
         ("surprise", (Cuts, TableFormat)),
         ("update", (UpdateOptions, TableFormat)),
@@ -198,6 +200,7 @@ def test_commands_have_the_options_of_the_python_calls(command: str, kinds: tupl
 @pytest.mark.parametrize(
     ("command", "function", "names"),
     [
+        ("decide", ev.decide, ("saves",)),
         ("describe", ev.describe, ("most",)),
         ("describe", ev.SentenceIndex.of, ("backbone",)),
         ("features", ev.features, ("parts",)),
@@ -226,7 +229,7 @@ def test_the_parts_that_features_names_are_those_that_there_are() -> None:
     "kind",
     [
         *(Columns, Cuts, TableFormat, HoldOut, StaticColumns, FitOptions, EvaluationOptions, UpdateOptions),
-        *(AuditOptions, CompareOptions, TuneOptions),
+        *(AuditOptions, CompareOptions, DecisionOptions, TuneOptions),
     ],
 )
 def test_each_option_is_described(kind: type[Any]) -> None:

@@ -25,12 +25,14 @@ from outcomes import snapshot
 
 ROLES, LABEL = ("--key", "id", "--time", "t"), ("--label", "label", "--folds", "2")
 PROTECTED = ("--protected", "labels.parquet", "--columns", "label", "--folds", "2")
+DECIDED = ("--no-label-time", "--action", "1", "--case", "9")
 ARMS = ("--methods", "ocp,rtd", "--epochs", "1", "--models", "knn")
 CALLS = {
     **kills.CALLS,
     "audit": ("run", "events.parquet", *PROTECTED, "-o", "out"),
     "card": ("run", "-o", "out"),
     "compare": ("events.parquet", "labels.parquet", *ROLES, *LABEL, *ARMS, "--out", "out", "--resume"),
+    "decide": ("tuned", "events.parquet", "labels.parquet", *DECIDED, "-o", "out"),
     "demo": ("--out", "out"),
     "doctor": (),
     "drift": ("events.parquet", "later.parquet", *ROLES, "-o", "out"),
@@ -41,7 +43,7 @@ CALLS = {
     "search": ("z.parquet", "--key", workplace.KEYS[3], "-o", "out"),
 }  # fmt: skip
 """The arguments of each command, whose output, if it has one, is `out`."""
-PAGES = ("audit", "drift", "report")
+PAGES = ("audit", "decide", "drift", "report")
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 WORDS = {signal.SIGINT: "interrupted; no file is half-written", signal.SIGTERM: "terminated; no file is half-written"}
 

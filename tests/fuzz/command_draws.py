@@ -72,6 +72,7 @@ TEXTS = {
     "methods": ("ocp,rtd", "ocp", "coles,ocp", "supervised,ocp", "x,ocp", ",", ""),
     "encoder": ("gru", "lstm", "set", "tcn", "transformer", "aggregates", "language", "x"),
     "encoders": ("gru,lstm", "set", "x", "", "gru,gru"), "text": ("tea", "", "\x00", PAYLOADS[0]),
+    "of": ("yes", "no", "", "absent"),
     "device": ("cpu", "auto", "cuda", "cuda:7", "meta", "moon", "", "mps"),
     "precision": ("float32", "bfloat16", "float16"),
     "late": ("drop", "refuse", "recompute", "x"), "task": ("binary", "multiclass", "numeric", "x"), "set": SETS,
@@ -83,11 +84,11 @@ TEXTS = {
     "output": OUTPUTS, "host": ("127.0.0.1", "0.0.0.0", "::1", "", "x.invalid"), "durability": ("full", "batch", "x"),
     **dict.fromkeys(
         ("cutoffs", "static", "history", "events", "from", "features", "labels", "embeddings", "protected", "among",
-         "run", "at", "mlflow", "tensorboard"), INPUTS),
+         "run", "at", "rule", "known", "mlflow", "tensorboard"), INPUTS),
 }  # fmt: skip
 NUMBERS = ("0", "1", "2", "3", "-1", "5", "0.5", "nan", "inf", "x", "", "99999999999999999999", "1e3", str(2**62))
 EPOCHS = ("1", "0", "-1", "x", "2")
-DECISIONS = ("evaluate", "audit", "compare", "drift", "influence", "search", "tune")
+DECISIONS = ("evaluate", "audit", "compare", "decide", "drift", "influence", "search", "tune")
 """The commands that print a decision, and with --full everything."""
 SLOW = {"doctor": 0.3, "demo": 0.3, "compare": 0.5, "tune": 0.3, "evaluate": 0.5, "report": 0.7, "influence": 0.5}
 """The weights of commands that need longer than others or can only be refused."""
@@ -140,6 +141,8 @@ def calls(rng: Random) -> list[tuple[str, list[str]]]:
         ("update", ["run", "later.parquet", "--state", "state.db", "-o", out, "--index", "z.index"]),
         ("update", ["run", "--state", rng.choice(("state.db", "states")), "--forget", workplace.KEYS[3]]),
         ("predict", ["tuned", events, "-o", out]),
+        ("decide", ["tuned", events, "labels.parquet", "--no-label-time", "--action", "1", "--case", "9",
+                    *rng.choice(((), page, ("--net-benefit",), ("--saves", ".5", "--of", "no")))]),
         ("surprise", ["judge", events, "-o", out]),
         ("labels", [events, *ROLES, "--every", "1d", "--horizon", rng.choice(("2d", "36h")), "-o", out, *store,
                     *rng.choice(((), ("--label", "sum:amount"), ("--where", "amount>0", "--where", "code=a")))]),

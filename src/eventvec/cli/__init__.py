@@ -6,7 +6,7 @@
     commands       the commands that read, train, score and evaluate
     event_commands those that read events without a model: describe, features, labels
     page_commands  those whose result is a page too: audit, compare, drift, report; and tune
-    run_commands   further ones on a run or its vectors: card, export, influence, search, serve
+    run_commands   further ones on a run or its vectors: card, decide, export, influence, search, serve
     recording      the course of a training for TensorBoard and MLflow
     event_inputs   the events that commands read
     parameters     options of commands, from the Python functions and their dataclasses

@@ -16,14 +16,14 @@ from typer.core import TyperCommand, TyperGroup
 from eventvec.credentials import has_login, is_address
 
 TABLES = {
-    "among", "at", "cutoffs", "embeddings", "events", "features", "first", "history", "labels", "names", "new", "old",
-    "output", "protected", "second", "set_", "static", "third",
+    "among", "at", "cutoffs", "embeddings", "events", "features", "first", "history", "known", "labels", "names", "new",
+    "old", "output", "protected", "rule", "second", "set_", "static", "third",
 }  # fmt: skip
 """The parameters that take tables, where they take texts; `--set` may set one of these."""
 HEADINGS = {
     "Start": ("demo", "doctor"),
     "Learn": ("labels", "fit", "compare", "tune"),
-    "Use": ("features", "embed", "update", "serve", "predict", "surprise", "search", "describe", "export"),
+    "Use": ("features", "embed", "update", "serve", "predict", "decide", "surprise", "search", "describe", "export"),
     "Look": ("report", "explain", "influence", "card"),
     "Check": ("evaluate", "drift", "audit"),
 }

@@ -1,4 +1,4 @@
-"""Further commands on a run or its vectors: `card`, `export`, `influence`, `search` and `serve`."""
+"""Further commands on a run or its vectors: `card`, `decide`, `export`, `influence`, `search` and `serve`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from eventvec import attribution, models, searching, tables
+from eventvec import attribution, models, predicting, reporting, searching, tables
 from eventvec.attribution.influence_options import InfluenceOptions
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, RunFolder, command
@@ -32,8 +32,9 @@ from eventvec.cli.parameters import (
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.files import write_text
 from eventvec.options import gather, those_of
+from eventvec.predicting.decision_options import DecisionOptions
 from eventvec.serving.serve_options import ServeOptions
-from eventvec.tables.read_options import Cuts, TableFormat
+from eventvec.tables.read_options import Cuts, Storage, TableFormat
 from eventvec.training.progress_bars import bar
 
 
@@ -66,6 +67,62 @@ def card(
         write_text(output, text)
     elif not save:
         terminal.say(text.removesuffix("\n"))
+
+
+@command
+@takes(DecisionOptions, TableFormat, Storage)
+def decide(
+    run: RunFolder,
+    action: Annotated[float, typer.Option(help="What one action costs, above 0.")],
+    case: Annotated[float, typer.Option(help="What one case costs, above 0, in the same unit.")],
+    events: Annotated[str | None, typer.Argument(metavar="EVENTS", callback=event_tables, help=FILES)] = None,
+    labels: Annotated[
+        str | None, text_argument(metavar="LABELS", help="Labels of these events that are new to the model.")
+    ] = None,
+    saves: Annotated[
+        float | None, typer.Option(help="The share of the cases that an action prevents, in (0, 1]. Default: 1.0.")
+    ] = None,
+    label: Annotated[str | None, text_option(help="Label to decide on, if the model predicts several.")] = None,
+    of: Annotated[str | None, text_option(help="Class that is a case; by default the greater of two.")] = None,
+    rule: Annotated[
+        str | None, text_option(help="Table of your own rule: the key, and a column of 0 and 1; needs LABELS.")
+    ] = None,
+    net_benefit: Annotated[bool, typer.Option("--net-benefit", help="Add the decision curve.")] = False,
+    static: Annotated[str | None, text_option(help="Table of the static columns that the model reads.")] = None,
+    known: Annotated[
+        str | None, text_option(help="Table of the labels of all times, if the model reads earlier ones.")
+    ] = None,
+    features: FeatureTables = None,
+    output: Annotated[Path | None, typer.Option("--out", "-o", help="HTML page to write, with the curves.")] = None,
+    device: Device = "auto",
+    overwrite: Overwrite = False,
+    full: Full = False,
+    json_: Json = False,
+    **options: Any,
+) -> None:
+    """Say on whom to act: from which probability on it pays, and what that costs beside acting on nobody or everybody.
+
+    Without EVENTS and LABELS, it is judged on the rows of the model's own labels that the model did not learn from.
+
+    Example: `eventvec decide churn-model --action 1 --case 40 --saves .3`
+
+    On later labels, beside a rule of yours: `eventvec decide churn-model events.parquet labels.parquet --action 1
+    --case 40 --saves .3 --rule rule.parquet`
+    """
+    named = named_tables(features)
+    if output is not None:
+        tables.check_output(output, [run, events, labels, rule, static, known, *named.values()], overwrite=overwrite)
+        reporting.need_packages()
+    asked = given(
+        events=events, labels=labels, saves=saves, label=label, of=of, rule=rule, static=static, known=known,
+        features=named or None,
+    )  # fmt: skip
+    with bar("predicting") as tick:
+        result = predicting.decide(
+            on_device(run, device), action=action, case=case, net_benefit=net_benefit, progress=tick,
+            **asked, **options,
+        )  # fmt: skip
+    terminal.decide(result, json_, full, output, overwrite)
 
 
 @command

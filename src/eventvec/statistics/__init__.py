@@ -8,6 +8,7 @@
     resampling  how often each entity counts in each resampled test set
     entity_errors  means, ratios and rates of rows, with intervals over their entities
     areas       areas under the ROC curve
+    decision_costs  what acting on some rows costs, and the threshold from which it pays
 """
 
 from __future__ import annotations
