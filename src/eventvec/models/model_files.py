@@ -144,6 +144,14 @@ class _Scores(BaseModel, extra="forbid"):
     latest: tuple[float, float, float] | None
 
 
+class _Intervals(BaseModel, extra="forbid"):
+    """What intervals around numbers were worth: each promised coverage, the one that was measured, the mean width."""
+
+    entities: PositiveInt
+    features: str
+    measured: list[tuple[_Share, _Share, Annotated[float, Field(ge=0, allow_inf_nan=False)]]]
+
+
 class _Head(BaseModel, extra="forbid"):
     """What predicts a label."""
 
@@ -158,6 +166,7 @@ class _Head(BaseModel, extra="forbid"):
     offset: Bounded | list[Bounded]
     metric: Literal["mae"] | None
     scores: _Scores | None
+    intervals: _Intervals | None = None
     gains: dict[str, Finite]
     doubt: str
     rows: NonNegativeInt

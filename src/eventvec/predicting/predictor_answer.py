@@ -12,6 +12,9 @@ from eventvec.models.head import Head
 from eventvec.statistics import Estimate
 from eventvec.tables.label_times import doubts
 
+SHOWN = 0.9
+"""The coverage that a line tells of."""
+
 
 def explained(head: Head) -> Answer:
     """Return what a head is worth: its score, its models with their weights, and the columns of the events."""
@@ -25,6 +28,7 @@ def explained(head: Head) -> Answer:
     else:
         verdict = _scored(name, METRIC_NAMES[metric], scores, info["rows"])
     verdict = [*([info["doubt"]] if info["doubt"] else []), *verdict]
+    verdict += _of_intervals(head)
     about = doubts(head.notes)
     verdict = [*verdict[: 5 - len(about)], *about]
     models = [
@@ -34,7 +38,7 @@ def explained(head: Head) -> Answer:
     columns = [{"column": column or "(several)", "gain": round(gain, 4)} for column, gain in info["gains"].items()]
     sets = [{"features": features, "blocks": ", ".join(parts)} for features, parts in head.sets.items()]
     facts = {"label": target.name, "task": target.task, "metric": metric, "rows": info["rows"],
-             "entities": info["entities"], **_facts(scores)}  # fmt: skip
+             "entities": info["entities"], **_facts(scores), "intervals": measured_intervals(head)}  # fmt: skip
     of_score = "No model, penalty or weight was learned from the rows that are scored. The interval resamples entities."
     notes = (
         *head.notes,
@@ -43,6 +47,21 @@ def explained(head: Head) -> Answer:
     )
     tables: dict[str, Any] = {"models": models, "columns": columns, "sets": sets}
     return Answer(tuple(verdict), tables, notes, facts=facts, title=f"What predicts {target.name}")
+
+
+def measured_intervals(head: Head) -> list[dict[str, float]]:
+    """Return each coverage that intervals promise, the one that was measured, and their mean width."""
+    return [vars(each) for each in head.intervals.measured] if head.intervals else []
+
+
+def _of_intervals(head: Head) -> list[str]:
+    """Return a line about intervals of 90 %, if they were measured."""
+    measured = head.intervals.measured if head.intervals else ()
+    return [
+        f"Intervals for 90 % hold {100 * each.covered:.1f} % of these rows; their mean width is {each.width:.4g}."
+        for each in measured
+        if each.coverage == SHOWN
+    ]
 
 
 def _scored(name: str, metric: str, scores: HeldOutScores, rows: int) -> list[str]:
