@@ -109,7 +109,7 @@ def _summary(name: str, rows: str, tested: pl.DataFrame, key: str) -> Iterator[R
 
 def scales(small: bool, only: Sequence[str] | None) -> list[Row]:
     """How the scale was chosen: each candidate on halves of the entities, out of part."""
-    return [row for name in only or CHOOSING for row in _candidates(name, small)]
+    return [row for name in only or CHOOSING[small:] for row in _candidates(name, small)]
 
 
 def _candidates(name: str, small: bool) -> Iterator[Row]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -223,26 +224,38 @@ class _Errors:
         """`(n,)` the entity of each row."""
         return np.arange(len(self.errors)) if self.job.groups is None else self.job.groups
 
+    @cached_property
+    def bins(self) -> Any:
+        """What the scale reads of the sample, as bins of LightGBM: the features that trees read, and the prediction."""
+        rows, columns = self.prepared.sample, self.prepared.columns
+        x = _beside(self.prepared.job.x[rows][:, columns], self.predicted[rows])
+        weights = None if self.job.weights is None else self.weights[rows]
+        data = need("lightgbm", "eval").Dataset(
+            x, self.errors[rows], weight=weights, params={**BINNING, "num_threads": self.job.num_threads or 1}
+        )
+        return data.construct()
+
     def trees(self, learned: Array) -> Trees | None:
         """Return the scale by the errors of some rows, `(n,)` bool, that are in the sample; None for 1."""
-        rows = self.prepared.sample[learned[self.prepared.sample]]
+        places = np.flatnonzero(learned[self.prepared.sample])
+        rows = self.prepared.sample[places]
         mean = float(np.average(self.errors[rows], weights=self.weights[rows])) if len(rows) else 0.0
         if len(rows) < LEAST_SCALED or not mean > 0 or why_no_lightgbm():
             return None
-        columns, width = self.prepared.columns, self.prepared.job.x.shape[1]
-        x = _beside(self.prepared.job.x[rows][:, columns], self.predicted[rows])
-        package = need("lightgbm", "eval")
         settings = {
-            **SETTINGS, "min_data_in_leaf": max(LEAF, len(rows) // LEAF_SHARE), "seed": self.job.seed, "num_threads": 1,
+            **SETTINGS, "min_data_in_leaf": max(LEAF, len(rows) // LEAF_SHARE), "seed": self.job.seed,
+            "num_threads": self.job.num_threads or 1,
         }  # fmt: skip
-        weights = None if self.job.weights is None else self.weights[rows]
-        data = package.Dataset(x, self.errors[rows] / mean, weight=weights, params={**BINNING, "num_threads": 1})
-        booster = package.train(settings, data, ROUNDS, keep_training_booster=True).free_dataset()
-        return Trees(booster, 1, np.append(columns, width))
+        data = self.bins.subset(places).construct().set_label(self.errors[rows] / mean)
+        booster = need("lightgbm", "eval").train(settings, data, ROUNDS, keep_training_booster=True)
+        columns = np.append(self.prepared.columns, self.prepared.job.x.shape[1])
+        return Trees(booster.free_dataset(), self.job.num_threads or 1, columns)
 
     def fits(self, parts: Array, learned: Array, workers: int) -> list[Trees | None]:
         """Return the scale for each part by the errors of the learned rows of other parts, all None if one is."""
         tasks = [(learned & (parts != part),) for part in range(int(parts.max()) + 1)]
+        if len(self.prepared.sample) >= LEAST_SCALED and not why_no_lightgbm():
+            _ = self.bins  # so that trainings side by side find it
         fits = side_by_side(self.trees, tasks, workers)
         return [None] * len(fits) if any(trees is None for trees in fits) else fits
 
