@@ -6,13 +6,16 @@ the other parts, by the hand-crafted features and the prediction. The interval a
 the scaled errors times the scale of its row. Its middle is the prediction of models that were trained on all rows, as
 in the method `base` of MAPIE, whose scale is always 1.
 
-What holds: entities must be exchangeable, so a new one is drawn like those of the training, whose residuals count
-together because entities are never divided. Where each has one row, the quantile is that of `ceil((n + 1) c)` of the
-`n` scaled errors, sorted. Where they have several, a row counts by its weight and the new entity as much as the mean
-one: over many new entities, the promised share of rows lies inside. For one entity with many rows it is not promised,
-nor for later times, where the world has moved; for these, coverage is measured, see `intervals_of`.
+What holds: entities must be exchangeable, so a new one is drawn like those of the training. Entities are never divided,
+and their residuals count together. Where each has one row, the quantile is the smallest of the `n` scaled errors with
+`ceil((n + 1) c)` of them at most as large. Where they have several, a row counts by its weight and the new entity as
+much as the mean one, so the promised share of the rows of many new entities lies inside. As in the method `base`, this
+is a theorem for models of the other parts and is measured for those that were trained again on all rows, which are
+slightly better. It is promised neither for one entity with many rows nor for later times, where the world has moved:
+for these, coverage is measured, see `intervals_of`.
 
-The trees halved no table's intervals but made those of two smaller and of others no wider (`experiments/intervals`).
+On halves for choosing of two tables, this scale had interval scores that were 7 to 9 and 27 to 38 % lower than those of
+one scale for all rows; sizes of predictions and the spread of the models did less alone (`experiments/intervals`).
 """
 
 from __future__ import annotations
