@@ -28,6 +28,7 @@ TABLES = {
     ),
     "expclr": ("choose", "rates", "hapt", "cause", "features", "labels", "only_labels", "electric_devices", "icu"),
     "influence": ("retrained",),
+    "intervals": ("coverage", "scales"),
     "main_job": ("churn", "death", "flights", "order"),
     "order": (
         *("figure2", "figure2_loss", "population", "pairs", "features", "assumptions", "encoders", "foreseen"),

@@ -393,6 +393,9 @@ def predict(
         str | None, text_option(help="Table of the labels that are known, if the run reads earlier ones.")
     ] = None,
     features: FeatureTables = None,
+    coverage: Annotated[
+        float | None, typer.Option(help="Share of new rows that should lie between low and high, around numbers.")
+    ] = None,
     device: Device = "auto",
     overwrite: Overwrite = False,
     json_: Json = False,
@@ -400,7 +403,8 @@ def predict(
 ) -> None:
     """Write one prediction per entity, or one for each of its times in --cutoffs.
 
-    The predictions of classes have the probability of each class beside them.
+    The predictions of classes have the probability of each class beside them, and those of numbers with --coverage .9
+    the ends of an interval, low and high, between which 90 % of new rows should lie.
 
     Example: `eventvec predict churn-model events.parquet -o predictions.parquet`
 
@@ -419,6 +423,7 @@ def predict(
     if warning := far_from_best(trained):
         terminal.notes([warning])
     asked: dict[str, Any] = {"at": at, "static": static, "labels": labels, "features": tables_of_features or None}
+    asked["coverage"] = coverage
     if (events is None) == (state is None):
         raise ConfigError("give either EVENTS, or --state with the store that has them")
     if state is not None:

@@ -19,6 +19,7 @@ from eventvec.labels.horizons import Rule
 from eventvec.labels.rules import options_of, rule_table
 from eventvec.learners.fitted import Fitted, Given, Linear, Trees
 from eventvec.learners.held_out_scores import HeldOut, HeldOutScores
+from eventvec.learners.number_intervals import Measured, NumberIntervals
 from eventvec.learners.own import Own, from_bytes, to_bytes
 from eventvec.learners.prepared import FARTHEST, GIVEN, LINEAR
 from eventvec.learners.row_groups import Groups
@@ -37,6 +38,8 @@ PARTS, COLUMNS, FILE = ("mean", "scale", "weights", "offset"), "columns", "file"
 """The arrays of a linear model, those of boosted trees, and that of a caller's learner."""
 HELD_OUT = "held_out"
 """What stands before the names of the arrays of rows that chose nothing."""
+INTERVALS, ERRORS, SHARES = "intervals", "errors", "shares"
+"""What stands before the names of the arrays of intervals, and those of their errors; others are of their trees."""
 FACTS = ("rows", "entities", "metric", "features", "columns", "doubt")
 """What the training tells of a head."""
 
@@ -58,6 +61,11 @@ def describe_head(head: Head) -> tuple[dict[str, Any], dict[str, Tensor], list[A
     if scores is not None:
         held = {name: each for name, each in vars(scores.held_out).items() if each is not None}
         tensors |= {f"{HELD_OUT}.{name}": torch.from_numpy(each) for name, each in held.items()}
+    if (intervals := head.intervals) is not None:
+        of_errors: dict[str, Any] = {ERRORS: intervals.errors, SHARES: intervals.shares}
+        if intervals.scale is not None:
+            of_errors |= {**arrays_of(intervals.scale.booster), COLUMNS: np.asarray(intervals.scale.columns)}
+        tensors |= {f"{INTERVALS}.{name}": torch.from_numpy(np.array(each)) for name, each in of_errors.items()}
     groups = head.info["groups"]
     described = {
         "label": target.name,
@@ -74,6 +82,7 @@ def describe_head(head: Head) -> tuple[dict[str, Any], dict[str, Tensor], list[A
         "offset": np.asarray(stack.offset).tolist(),
         "scores": None if scores is None else _described_scores(scores),
         "groups": None if groups is None else asdict(groups),
+        "intervals": None if intervals is None else _described_intervals(intervals),
         **{name: head.info[name] for name in FACTS},
         "notes": list(head.notes),
     }
@@ -110,7 +119,7 @@ def read_head(
             )
         sets = {name: tuple(parts) for name, parts in described["sets"].items()}
         models, weights = dict[Cell, Fitted](), dict[Cell, float]()
-        check_known(path, tensors, [HELD_OUT, *(str(place) for place in range(len(described["models"])))])
+        check_known(path, tensors, [HELD_OUT, INTERVALS, *(str(place) for place in range(len(described["models"])))])
         for place, each in enumerate(described["models"]):
             cell = each["features"], each["learner"]
             if cell in models:
@@ -124,10 +133,14 @@ def read_head(
         named = described["groups"]
         groups = None if named is None else Groups(named["column"], tuple(named["names"]))
         scores = _read_scores(described["scores"], target, groups, under(tensors, f"{HELD_OUT}."))
+        within = _read_intervals(described["intervals"], target, under(tensors, f"{INTERVALS}."))
+        if within is not None:
+            _check_intervals(within, _width(sets, within.features, {**blocks, **own}))
     info = {**{name: described[name] for name in FACTS}, "scores": scores, "groups": groups}
     return Head(
-        target, sets, stack, info, own, described["label_time"], described["inclusive"], tuple(described["notes"])
-    )
+        target, sets, stack, info, own, described["label_time"], described["inclusive"], within,
+        tuple(described["notes"]),
+    )  # fmt: skip
 
 
 def _described(block: Block) -> dict[str, Any]:
@@ -165,10 +178,22 @@ def _model(learner: str, kind: str | None, task: Any, classes: int, arrays: dict
         return Linear(task, mean, scale, weights, offset, FARTHEST)
     if kind is not None:
         return from_bytes(kind, arrays[FILE], task, classes)
+    return _trees(task, classes, arrays)
+
+
+def _trees(task: Any, classes: int, arrays: dict[str, Any]) -> Trees:
+    """Return boosted trees from their arrays."""
     columns = arrays.pop(COLUMNS)
     if columns.dtype != np.int64 or columns.ndim != 1 or (columns < 0).any() or (columns[1:] <= columns[:-1]).any():
         raise ValueError("the columns of boosted trees must be ascending indices")
     return Trees(booster_of(arrays, task, classes, len(columns)), 1, columns)
+
+
+def _width(sets: Mapping[str, tuple[str, ...]], name: str, blocks: Mapping[str, Block]) -> int:
+    """Return the number of features of a set."""
+    if absent := next((part for part in sets[name] if part not in blocks), None):
+        raise ValueError(f"the set {name!r} names the block {absent!r}, which is not listed")
+    return sum(blocks[part].dim for part in sets[name])
 
 
 def _check(
@@ -185,9 +210,7 @@ def _check(
     if offset.shape not in ((), (outputs,)):
         raise ValueError("offset has another number of classes")
     for (name, learner), model in models.items():
-        if absent := next((part for part in sets[name] if part not in blocks), None):
-            raise ValueError(f"the set {name!r} names the block {absent!r}, which is not listed")
-        width = sum(blocks[part].dim for part in sets[name])
+        width = _width(sets, name, blocks)
         if isinstance(model, Given) and sets[name] != (NETWORK,):
             raise ValueError(f"the set {name!r} holds no predictions")
         if isinstance(model, Trees) and len(columns := np.asarray(model.columns)) and columns[-1] >= width:
@@ -242,3 +265,43 @@ def _held_out(arrays: Mapping[str, Array], target: Target, groups: Groups | None
         if not codes.all() or not ((rows.predictions >= 0) & (rows.predictions <= 1)).all():
             raise ValueError("the rows that chose nothing have a class or a probability out of range")
     return rows
+
+
+def _described_intervals(intervals: NumberIntervals) -> dict[str, Any]:
+    return {
+        "entities": intervals.entities,
+        "features": intervals.features,
+        "measured": [[each.coverage, each.covered, each.width] for each in intervals.measured],
+    }
+
+
+def _read_intervals(
+    described: Mapping[str, Any] | None, target: Target, tensors: Mapping[str, Tensor]
+) -> NumberIntervals | None:
+    """Return the intervals of which `_described_intervals` are the numbers."""
+    arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in tensors.items()}
+    if described is None:
+        if arrays:
+            raise ValueError("there are arrays of intervals that are not described")
+        return None
+    if target.task != "numeric" or (arrays.keys() - {*TYPES, COLUMNS}) != {ERRORS, SHARES}:
+        raise ValueError(f"intervals are of numbers, and need the arrays {ERRORS} and {SHARES}")
+    errors, shares = arrays.pop(ERRORS), arrays.pop(SHARES)
+    if arrays and arrays.keys() != {*TYPES, COLUMNS}:
+        raise ValueError("the trees of intervals lack an array")
+    scale = _trees("numeric", 0, arrays) if arrays else None
+    measured = tuple(Measured(*each) for each in described["measured"])
+    return NumberIntervals(errors, shares, described["entities"], described["features"], scale, measured)
+
+
+def _check_intervals(intervals: NumberIntervals, width: int) -> None:
+    """Refuse errors that are no ascending numbers, shares that do not ascend to 1, and trees of other features."""
+    errors, shares = intervals.errors, intervals.shares
+    if not errors.dtype == shares.dtype == np.float64 or errors.shape != shares.shape or errors.ndim != 1:
+        raise ValueError("the errors of intervals and their shares must be as many float64")
+    if not len(errors) or not (errors[0] >= 0 and errors[-1] <= LARGEST and (errors[1:] >= errors[:-1]).all()):
+        raise ValueError("the errors of intervals must ascend from 0")
+    if not (shares[0] > 0 and shares[-1] == 1 and (shares[1:] >= shares[:-1]).all()):
+        raise ValueError("the shares of intervals must ascend to 1")
+    if intervals.scale is not None and len(columns := np.asarray(intervals.scale.columns)) and columns[-1] > width:
+        raise ValueError("the trees of intervals read a feature that the blocks do not have")

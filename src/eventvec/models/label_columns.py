@@ -14,11 +14,19 @@ from eventvec.models.model import Model
 from eventvec.schema import Categorical, Numeric
 from eventvec.sequences import Array
 
+ENDS = ("low", "high")
+"""The columns of the ends of intervals."""
+
 
 def predicted_columns(class_names: Sequence[str], values: Array) -> dict[str, pa.Array]:
-    """Return the columns of predictions: of `(n,)` numbers, or of `(n, classes)` probabilities of classes."""
+    """Return the columns of predictions: of numbers, or of `(n, classes)` probabilities of classes.
+
+    Numbers are `(n,)`, or `(n, 3)` with the ends of their intervals.
+    """
     if not class_names:
-        return {"prediction": pa.array(values)}
+        names = ("prediction",) if values.ndim == 1 else ("prediction", *ENDS)
+        numbers = [values] if values.ndim == 1 else list(values.T)
+        return {name: pa.array(column) for name, column in zip(names, numbers, strict=True)}
     likeliest = pa.array(class_names, pa.string()).take(pa.array(values.argmax(1)))
     columns = zip(class_names, values.T, strict=True)
     return {"prediction": likeliest, **{f"p_{name}": pa.array(column) for name, column in columns}}

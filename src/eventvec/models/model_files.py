@@ -160,6 +160,14 @@ class _Groups(BaseModel, extra="forbid"):
     names: list[str] = Field(min_length=2)
 
 
+class _Intervals(BaseModel, extra="forbid"):
+    """What intervals around numbers were worth: each promised coverage, the one that was measured, the mean width."""
+
+    entities: PositiveInt
+    features: str
+    measured: list[tuple[_Share, _Share, Annotated[float, Field(ge=0, allow_inf_nan=False)]]]
+
+
 class _Head(BaseModel, extra="forbid"):
     """What predicts a label."""
 
@@ -175,6 +183,7 @@ class _Head(BaseModel, extra="forbid"):
     metric: Literal["mae"] | None
     scores: _Scores | None
     features: list[_Feature]
+    intervals: _Intervals | None
     columns: dict[str, Finite]
     doubt: str
     groups: _Groups | None

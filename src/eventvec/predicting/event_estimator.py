@@ -15,7 +15,7 @@ from eventvec.blocks.rows import Rows
 from eventvec.dataset import Dataset
 from eventvec.errors import CheckpointError, ConfigError, shown
 from eventvec.models import Model, load
-from eventvec.models.head import Head, predictions_of
+from eventvec.models.head import Head, check_coverage, predictions_of
 from eventvec.options import option_types, refuse_unknown, with_checked_names
 from eventvec.predicting.explanation import explain
 from eventvec.predicting.rows_to_predict import Events, PredictionSources, identifying, rows_to_predict
@@ -159,15 +159,18 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
         static: Tabular | None,
         labels: Tabular | None,
         features: Mapping[str, Tabular] | None,
+        coverage: float | None = None,
     ) -> tuple[Array, Rows]:
-        """Return predictions, and the rows that they are of."""
+        """Return predictions, numbers with the ends of their intervals if asked, and the rows that they are of."""
         check_is_fitted(self, "model_")
+        check_coverage(self.model_.id, self.model_.heads, coverage)
         asked = PredictionSources(cutoffs, column, until, static, labels, features or {})
         with bar("reading", self.progress):
             rows = rows_to_predict(self.model_, events, asked, self._formats())
         check_data(rows.data, self.model_.info.get("data", {}))
         with bar("predicting", self.progress):
-            (predicted,) = predictions_of(self.model_.blocks, self.model_.heads, rows)[0].values()
+            model = self.model_
+            (predicted,) = predictions_of(model.blocks, model.heads, rows, coverage=coverage)[0].values()
             return predicted, rows
 
     def explain(self, events: Events | None = None, **options: Any) -> Answer:

@@ -13,6 +13,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 
 from eventvec.dataset import Dataset
 from eventvec.models import Model
+from eventvec.models.label_columns import predicted_columns
 from eventvec.options import with_checked_names
 from eventvec.predicting.event_estimator import EventEstimator, check_scored, predicted_frame
 from eventvec.predicting.rows_to_predict import Events
@@ -224,15 +225,32 @@ class EventRegressor(RegressorMixin, EventEstimator):  # type: ignore[misc]
         static: Tabular | None = None,
         labels: Tabular | None = None,
         features: Mapping[str, Tabular] | None = None,
+        coverage: float | None = None,
     ) -> Any:
-        """Return the predicted number of each entity; the arguments are those of `EventClassifier.predict_proba`.
+        """Return the predicted number of each entity; the other arguments are those of `EventClassifier.predict_proba`.
+
+        Args:
+            events: The events, as are the others.
+            cutoffs: A table with the key and a time for each entity, or several.
+            cutoff_column: The column with these times.
+            until: One time for all entities.
+            static: The table of static columns.
+            labels: The labels that are known.
+            features: The caller's tables of features.
+            coverage: The share of new rows that should lie between `low` and `high`, such as .9; None for no intervals.
 
         Returns:
-            A frame of the library of the events with the key, the time of `cutoffs`, and `prediction`; `(n,)` numbers
-            for a `Dataset`.
+            A frame of the library of the events with the key, the time of `cutoffs`, `prediction`, and with a coverage
+            `low` and `high`; for a `Dataset` `(n,)` numbers, or `(n, 3)` with a coverage.
+
+        Raises:
+            ConfigError: If the model cannot promise the coverage.
         """
-        values, rows = self._predicted(events, cutoffs, cutoff_column, until, static, labels, features)
-        return values if isinstance(events, Dataset) else predicted_frame(events, rows, ["prediction"], [values])
+        values, rows = self._predicted(events, cutoffs, cutoff_column, until, static, labels, features, coverage)
+        if isinstance(events, Dataset):
+            return values
+        columns = predicted_columns((), values)
+        return predicted_frame(events, rows, list(columns), [each.to_numpy() for each in columns.values()])
 
     def score(self, data: Dataset, y: Any, sample_weight: Any = None) -> float:
         """Return the R² of predictions of a `Dataset`; `y` is one number for each of its keys."""

@@ -19,7 +19,7 @@ from eventvec.encoders.points import points_of
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.methods.cresp_targeted import TargetedMethod
 from eventvec.models import Model, check_model
-from eventvec.models.head import predictions_of
+from eventvec.models.head import check_coverage, predictions_of
 from eventvec.models.label_columns import label_columns, predicted_columns, prefixed
 from eventvec.models.learned import LEARNED
 from eventvec.options import accepts
@@ -45,6 +45,7 @@ def predict(
     static: Tabular | None = None,
     labels: Tabular | None = None,
     features: Mapping[str, Tabular] | None = None,
+    coverage: float | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> pa.Table:
@@ -52,6 +53,10 @@ def predict(
 
     The probabilities are calibrated: of heads by training, of networks by the temperature that `fit` found on the
     entities held out for validation, if there were enough; it changes no order of the classes of an entity.
+
+    With a coverage, `low` and `high` are the ends of an interval around each number that a head predicts. Of the rows
+    of new entities like those of the training, this share is inside; the interval is wider for entities whose label is
+    harder to predict. `model.heads["spend"].intervals.measured` has the coverage that was measured in the training.
 
     If the model predicts several labels, the name of the label and `_` are before each of these names.
 
@@ -78,6 +83,8 @@ def predict(
         static: A table with the key and the static columns that the model reads beside the events, if it reads any.
         labels: For heads with `earlier_labels` from a table, the labels that are known so far.
         features: The tables of further features by name, for heads that learned from them.
+        coverage: The share of new rows that should lie between `low` and `high`, such as .9, for heads that predict
+            numbers; the probabilities of classes say by themselves how sure they are.
         progress: Called with the number of entities done and of all entities.
         options: As for `Model.read`. Formats of tables that are not given are those that the model learned from, if the
             command line or an estimator made it.
@@ -86,8 +93,8 @@ def predict(
         The table; its metadata has the model's id, what the encoder was trained on, and the fingerprint of the events.
 
     Raises:
-        ConfigError: If it is no model, it predicts no label and at no place, the places are missing or of no use, or
-            the key has the name of a column of the result.
+        ConfigError: If it is no model, it predicts no label and at no place, no head can promise the coverage, the
+            places are missing or of no use, or the key has the name of a column of the result.
         DataError: If the events, the places or a table that is needed cannot be read, an entity has no event to predict
             from, or the encoder can read no entity.
 
@@ -112,7 +119,9 @@ def predict(
         >>> ev.predict(model, looks, at=pl.DataFrame({"t": [3], "what": ["b"]})).column_names
         ['id', 't', 'what', 'v_mean', 'v_std']
     """
-    given: dict[str, Any] = {"at": at, "static": static, "labels": labels, "features": features, "progress": progress}
+    given: dict[str, Any] = {
+        "at": at, "static": static, "labels": labels, "features": features, "coverage": coverage, "progress": progress,
+    }  # fmt: skip
     if (events is None) == (state is None):
         raise ConfigError("give either events, or the store of states that has them: state= (--state)")
     if state is not None:
@@ -121,7 +130,13 @@ def predict(
 
 
 def predicted_from(
-    model: Model, state: Path | str, *, until: Instant | None = None, progress: Progress | None = None, **others: Any
+    model: Model,
+    state: Path | str,
+    *,
+    until: Instant | None = None,
+    coverage: float | None = None,
+    progress: Progress | None = None,
+    **others: Any,
 ) -> pa.Table:
     """Return the predictions of all entities of a store, at a time or each as of its last event.
 
@@ -132,7 +147,7 @@ def predicted_from(
 
     if given := next((name for name, value in others.items() if value is not None), None):
         raise ConfigError(f"{given} applies to events, and a store has them already; leave it out")
-    return stored_predictions(model, state, until, progress)
+    return stored_predictions(model, state, until, progress, coverage)
 
 
 def predicted(
@@ -143,11 +158,13 @@ def predicted(
     static: Tabular | None,
     labels: Tabular | None,
     features: Mapping[str, Tabular] | None,
+    coverage: float | None = None,
     progress: Progress | None,
     **options: Any,
 ) -> tuple[pa.Table, Rows]:
     """Return predictions, as `predict` does, and the rows that they are of."""
     check_model(model)
+    check_coverage(model.id, model.heads, coverage)
     static = None if static is None else with_key(static)
     options |= {"cutoffs": with_key(cutoffs)} if (cutoffs := options.get("cutoffs")) is not None else {}
     if not isinstance(events, Dataset):
@@ -180,7 +197,7 @@ def predicted(
         model.check_inputs(rows.data)
     check_data(rows.data, model.info.get("data", {}))
     columns = _network_columns(model, rows.data, progress) if networks else {}
-    for name, values in predictions_of(model.blocks, model.heads, rows)[0].items():
+    for name, values in predictions_of(model.blocks, model.heads, rows, coverage=coverage)[0].items():
         named = predicted_columns(model.heads[name].class_names, values)
         columns |= prefixed(name, named, several=len(model.heads) + len(networks) > 1, taken=columns)
     return keyed_table(model, rows, None, columns), rows

@@ -39,6 +39,7 @@ from eventvec.learners.held_out_scores import (
     times_of_panel,
 )
 from eventvec.learners.metrics import METRICS, Task
+from eventvec.learners.number_intervals import NumberIntervals, intervals_of
 from eventvec.learners.own import check_own
 from eventvec.learners.parallel import side_by_side
 from eventvec.learners.prepared import COMPONENTS, GIVEN, L1_TREES, LEAST_ROWS, LINEAR, TREES, Prepared
@@ -264,14 +265,14 @@ def _head(
     features.clear()
     del x
     if parts is None:
-        stack, scores = alone({name: Prepared(each) for name, each in jobs.items()}), None
+        stack, scores, intervals = alone({name: Prepared(each) for name, each in jobs.items()}), None, None
         notes = ["There are too few rows, or rows of a class, to weigh models; one linear model predicts."]
         notes += [f"Not trained therefore: {', '.join(effort.models)}."] if effort.models else []
     else:
         times = times_of_panel(moments)
         prior, most, left_out = _afforded(jobs, prior, _trainings(parts, latest), effort)
         prepared = {name: Prepared(each, most, effort.models) for name, each in jobs.items()}
-        stack, scores, network = _weighed(of_head, job, prepared, prior, parts, latest, times, effort)
+        stack, scores, intervals, network = _weighed(of_head, job, prepared, prior, parts, latest, times, effort)
         notes = [*_of_budget([*skipped, *left_out]), *_of_sample(prepared, stack)]
         if latest is None and times is not None:
             notes.append(NO_SCORE if scores is None else WITHIN_TIMES)
@@ -288,7 +289,9 @@ def _head(
         "metric": effort.metric, "scores": scores, "groups": groups,
         "doubt": doubt([_too_high(scores, target, effort.metric), copied_from], is_earlier),
     }  # fmt: skip
-    head = Head(target.empty, {name: sets[name] for name, _ in stack.models}, stack, info, notes=tuple(notes))
+    read = [name for name, _ in stack.models] + ([] if intervals is None else [intervals.features])
+    chosen = {name: sets[name] for name in read}
+    head = Head(target.empty, chosen, stack, info, intervals=intervals, notes=tuple(notes))
     return replace(head, blocks={name: own[name] for name in head.used if name in own})
 
 
@@ -405,8 +408,11 @@ def _weighed(
     latest: tuple[Array, Array] | None,
     times: Array | None,
     effort: Effort,
-) -> tuple[Stacked, HeldOutScores | None, Block | None]:
-    """Return the models, weighed and trained on all rows, their scores, and the network if it is one of them."""
+) -> tuple[Stacked, HeldOutScores | None, NumberIntervals | None, Block | None]:
+    """Return the models, weighed and trained on all rows, their scores, the intervals of numbers, and the network.
+
+    The network is None if it is not one of the models.
+    """
     workers, trainings = torch.get_num_threads(), _trainings(parts, latest)
     total = len(prior) * trainings
 
@@ -431,10 +437,15 @@ def _weighed(
             forward[cell] = network.out_of_parts(of_earlier, ~late, effort.seed, seconds)
         prior[cell], models[cell] = 1.0, Given(job.task)
     scores = held_out_scores(job, parts, prior, predictions, times, latest, forward, effort.metric)
+    intervals = None
+    if job.task == "numeric":
+        name, first = next(iter(prepared.items()))
+        intervals = intervals_of(job, prior, name, first, parts, predictions, latest, forward, workers)
+        intervals = replace(intervals, measured=intervals.measured if scores else ())
     stack = trained(prepared, job, predictions, prior, models, workers, told(total - len(prior)))
     if network is None or (NETWORK, GIVEN) not in stack.models:
-        return stack, scores, None
-    return stack, scores, network.trained(None, effort.seed, seconds)
+        return stack, scores, intervals, None
+    return stack, scores, intervals, network.trained(None, effort.seed, seconds)
 
 
 def _afforded(

@@ -33,12 +33,14 @@ class Answer(NamedTuple):
         values: `(n, k)` float64, the predictions of all labels side by side.
         labels: The classes of each label by its name, none for a number.
         model: The id of the model.
+        within: The labels whose numbers have the ends of an interval beside them.
     """
 
     vectors: Array
     values: Array
     labels: dict[str, list[str]]
     model: str
+    within: tuple[str, ...] = ()
 
     def __getitem__(self, rows: slice | Array) -> Answer:  # type: ignore[override]
         return self._replace(vectors=self.vectors[rows], values=self.values[rows])
@@ -48,9 +50,10 @@ class Answer(NamedTuple):
         """The columns of `ev.predict`, without the key."""
         columns, at = dict[str, pa.Array](), 0
         for label, names in self.labels.items():
-            values = self.values[:, at : at + len(names)] if names else self.values[:, at]
+            width = _width(names, label in self.within)
+            values = self.values[:, at : at + width] if width > 1 else self.values[:, at]
             columns |= prefixed(label, predicted_columns(names, values), len(self.labels) > 1, columns)
-            at += max(len(names), 1)
+            at += width
         return columns
 
     @property
@@ -64,9 +67,12 @@ class Answers:
 
     Args:
         model: The model.
+        coverage: The share of new rows that should lie in the intervals around numbers; None for no intervals.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, coverage: float | None = None) -> None:
+        self.coverage, heads = coverage, {} if coverage is None else model.heads
+        self.within = tuple(name for name, head in heads.items() if head.intervals is not None)
         self.model, predictor = model, model.declared.predictor
         self._network = predictor.eval() if isinstance(predictor, Predictor) else None
         self._network_dim = 0 if self._network is None else int(self._network.encoder.dim)
@@ -76,8 +82,8 @@ class Answers:
         of_networks = {each.name: class_names(each) for each in targets}
         self.labels = {**of_networks, **{name: head.class_names for name, head in model.heads.items()}}
         self.dim = int(model.encoder.dim) if model.vector else 0
-        self.width = sum(max(len(names), 1) for names in self.labels.values())
-        nothing = Answer(np.empty((0, self.dim)), np.empty((0, self.width)), self.labels, model.id)
+        self.width = sum(_width(names, name in self.within) for name, names in self.labels.items())
+        nothing = Answer(np.empty((0, self.dim)), np.empty((0, self.width)), self.labels, model.id, self.within)
         if (key := model.schema.key_out) in nothing.columns:
             raise ConfigError(
                 f"the key is called {key!r}, like a column of the predictions; give it another name: key_as= (--key-as)"
@@ -112,7 +118,7 @@ class Answers:
             DataError: If the trained encoder, whose vector is returned, cannot read an entity.
         """
         model, n, rows = self.model, len(x), self.rows(x, names, moments, store)
-        predicted, features = predictions_of(model.blocks, model.heads, rows, model.vector)
+        predicted, features = predictions_of(model.blocks, model.heads, rows, model.vector, self.coverage)
         vectors = self._vectors(x, features)
         values = [each.reshape(n, -1) for each in predicted.values()]
         if self._network is not None:
@@ -122,7 +128,8 @@ class Answers:
                 read = rows.data.sequences.to(device)
                 outputs = self._network.of_vectors(torch.from_numpy(learned).to(device), read).float().cpu()
             values = [*(each.reshape(n, -1) for each in network_values(model, outputs)), *values]
-        return Answer(vectors, np.concatenate([*values, np.empty((n, 0))], 1), self.labels, model.id), features
+        together = np.concatenate([*values, np.empty((n, 0))], 1)
+        return Answer(vectors, together, self.labels, model.id, self.within), features
 
     def rows(self, x: Sequences, names: Sequence[str], moments: Array, store: Store) -> Rows:
         """Return what blocks read of entities, from the same arguments as `of`."""
@@ -136,6 +143,11 @@ class Answers:
         vectors = each_row(answer.vectors.astype("<f4")) if self.dim else [b""] * n
         values = each_row(answer.values.astype("<f8")) if self.width else [b""] * n
         return [a + b for a, b in zip(vectors, values, strict=True)]
+
+
+def _width(names: Sequence[str], within: bool) -> int:
+    """Return the number of columns of a label with these classes, or of a number, with the ends of its interval."""
+    return len(names) or (3 if within else 1)
 
 
 def _check_readable(encoder: Encoder, x: Sequences) -> None:
@@ -156,7 +168,7 @@ def read_answers(outputs: str, answers: Sequence[bytes]) -> Answer:
     """
     described = json.loads(outputs)
     labels, dim = described["labels"], described["dim"]
-    width, n, joined = sum(max(len(names), 1) for names in labels.values()), len(answers), b"".join(answers)
+    width, n, joined = sum(_width(names, False) for names in labels.values()), len(answers), b"".join(answers)
     rows = np.frombuffer(joined, np.uint8).reshape(n, 4 * dim + 8 * width)
     vectors = np.ascontiguousarray(rows[:, : 4 * dim]).view("<f4").astype(np.float32).reshape(n, dim)
     values = np.ascontiguousarray(rows[:, 4 * dim :]).view("<f8").astype(np.float64).reshape(n, width)

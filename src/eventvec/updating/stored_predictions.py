@@ -11,6 +11,7 @@ import pyarrow as pa
 from eventvec.embedding import Progress
 from eventvec.errors import ConfigError, DataError
 from eventvec.models import Model, check_model
+from eventvec.models.head import check_coverage
 from eventvec.precision import exact_cudnn
 from eventvec.sequences import Array
 from eventvec.tables.embeddings import row_columns
@@ -24,7 +25,11 @@ from eventvec.updating.store_file import opened
 
 
 def stored_predictions(
-    model: Model, state: Path | str, until: Instant | None = None, progress: Progress | None = None
+    model: Model,
+    state: Path | str,
+    until: Instant | None = None,
+    progress: Progress | None = None,
+    coverage: float | None = None,
 ) -> pa.Table:
     """Return one row per entity of a store: its key as text, the moment of prediction, and the columns of `ev.predict`.
 
@@ -33,14 +38,16 @@ def stored_predictions(
         state: The store.
         until: The moment of prediction; by default that of the last event of each entity, which is then read too.
         progress: Called with the number of entities done and of all.
+        coverage: The share of new rows that should lie in the intervals around numbers; None for no intervals.
 
     Raises:
-        ConfigError: If the model predicts no label from a store.
+        ConfigError: If the model predicts no label from a store, or cannot promise the coverage.
         DataError: If an entity has events after the moment.
         CheckpointError: If the store is absent, damaged, or of another model.
     """
     check_model(model)
-    states, answers, schema = States(model), Answers(model), model.schema
+    check_coverage(model.id, model.heads, coverage)
+    states, answers, schema = States(model), Answers(model, coverage), model.schema
     if not answers.labels:
         raise ConfigError(f"the model {model.id} predicts no label; train a head: ev.fit with labels= (fit --labels)")
     moment = None if until is None else instant(schema, until)

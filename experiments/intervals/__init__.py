@@ -1,0 +1,1 @@
+"""How sure predicted numbers are: coverage and width of intervals on real tables."""
