@@ -63,7 +63,7 @@ def test_the_measures_are_those_of_the_rows_that_chose_nothing(fitted: ev.EventC
     (head,) = fitted.model_.heads.values()
     rows = head.info["scores"].held_out
     assert len(rows.y) == N
-    assert list(result.tables)[3:] == ["measures", "reliability", "lift", "groups", "group_differences"]
+    assert list(result.tables)[4:] == ["measures", "reliability", "lift", "groups", "group_differences"]
     value = result.row("measures", measure="log loss")["value"]
     assert value.value == pytest.approx(log_loss(rows.y, rows.predictions.astype(float)))
     assert len(result.figures) == 2
