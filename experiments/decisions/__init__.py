@@ -1,0 +1,1 @@
+"""A shop's customers worked through to a decision with reasons."""
