@@ -24,7 +24,7 @@ STUDIES = sorted({*ROOT.glob("experiments/*/README.md"), *ROOT.glob("benchmarks/
 SHELLS = ("sh", "bash", "shell", "console")
 WITH_COMMANDS = (
     "who", "next", "progress", "value", "words", "experts", "columns", "privacy", "report", "compare-runs", "snapshots",
-    "nightly",
+    "nightly", "how-good",
 )  # fmt: skip
 """The pages of docs/how-to whose commands run, on the files that their Python writes."""
 PUBLIC = ("eventvec", *(f"eventvec.{name}" for name in ("datasets", "encoders", "losses", "methods", "views")))

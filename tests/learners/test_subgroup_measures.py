@@ -132,6 +132,15 @@ def test_rows_of_one_entity_count_as_one() -> None:
     assert [each.p for each in again] == pytest.approx([each.p for each in once], abs=0.03)
 
 
+def test_two_groups_that_mirror_each_other_are_corrected_once() -> None:
+    y, p, entities, codes = problem()
+    differences = measured((y, p, entities, codes // 2))[1]
+    assert [each.p for each in differences[:2]] == pytest.approx([each.p for each in differences[2:]])
+    low, high = sorted(each.p for each in differences[:2])
+    corrected = sorted(each.corrected for each in differences)
+    assert corrected == pytest.approx([min(2 * low, 1)] * 2 + [max(min(2 * low, 1), high)] * 2)
+
+
 def test_small_groups_have_counts_alone() -> None:
     y, p, _, codes = problem(n=600)
     codes[codes == 3] = 0

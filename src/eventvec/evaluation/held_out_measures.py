@@ -227,7 +227,7 @@ def _which(groups: Groups, found: Sequence[Difference], tested: bool, count: int
     if not found:
         return f"No group of {column} certainly differs from the others in score or calibration."
     strongest = max(found, key=lambda each: abs(each.difference.value) / each.difference.half_width)
-    others = len({each.code for each in found}) - 1
+    others = 0 if count == 2 else len({each.code for each in found}) - 1
     rest = f"; {others} more of {count} groups differ{'s' if others == 1 else ''} too" if others else ""
     how = "score" if strongest.measure == SCORE else "what came true minus what was predicted"
     name = shown(groups.names[strongest.code])

@@ -22,7 +22,7 @@ class First:
     """The rows with the highest probabilities.
 
     Args:
-        share: Their share of all rows.
+        share: Their share of all rows, before their number is rounded.
         rows: Their number.
         found: The share of all rows of class 1 that are among them.
         precision: The share of class 1 among them.
@@ -58,14 +58,14 @@ def first_rows(y: Array, probabilities: Array, entities: EntityErrors, shares: S
         (20, 1.0, 0.5, 5.0)
     """
     n, weights, is_class = len(y), entities.weights, y == 1
-    counts = [k for k in dict.fromkeys(round(share * n) for share in shares) if k >= FEWEST]
     of_class = float(weights @ is_class)
+    counts = {share: round(share * n) for share in shares if round(share * n) >= FEWEST}
     if not counts or not of_class:
         return []
     order = np.argsort(-probabilities, kind="stable")
     ends = weights[order].cumsum()
     first = list[First]()
-    for count in counts:
+    for share, count in counts.items():
         part = count / n
         last = min(int(np.searchsorted(ends, part * entities.total * (1 - 1e-12))), n - 1)
         equal = probabilities == probabilities[order[last]]
@@ -79,5 +79,5 @@ def first_rows(y: Array, probabilities: Array, entities: EntityErrors, shares: S
         among = len(np.unique(entities.groups[inside > 0]))
         of_precision = (hits / part - precision) / entities.total
         right = entities.share(precision, of_precision, among)
-        first.append(First(part, count, held, right, Estimate(found / part, held.low / part, held.high / part)))
+        first.append(First(share, count, held, right, Estimate(found / part, held.low / part, held.high / part)))
     return first
