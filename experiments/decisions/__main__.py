@@ -19,7 +19,7 @@ COSTS: dict[str, Any] = {"action": 1, "case": 40, "saves": 0.05}
 """A letter costs one pound, a customer who stays away 40, and a letter brings one of twenty back."""
 QUIET = 60
 """From how many days without a purchase on the rule of the shop writes."""
-SMALL = 13
+SMALL = 29
 """By what the number of a customer is divisible in the small mode."""
 
 

@@ -26,6 +26,7 @@ TABLES = {
     "cresp": (
         *("heads", "metacde", "physionet", "picture_batches", "pictures", "resnet", "sinusoids", "snooker", "solids"),
     ),
+    "decisions": ("policies", "measures", "reasons"),
     "expclr": ("choose", "rates", "hapt", "cause", "features", "labels", "only_labels", "electric_devices", "icu"),
     "influence": ("retrained",),
     "intervals": ("coverage", "scales"),
