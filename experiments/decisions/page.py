@@ -1,0 +1,26 @@
+"""The tables of the page, from the stored results."""
+
+from __future__ import annotations
+
+from experiments.stored_results import Results, Row, text
+
+
+def policies(results: Results) -> list[Row]:
+    """Return the share of customers that each policy writes to, and what it costs."""
+    return [
+        {
+            "rows": row["rows"], "policy": row["policy"], "writes to": text(row["acted"]),
+            "cost of 1,000 customers": f"{row['cost']:,.0f} ({row['cost_low']:,.0f} to {row['cost_high']:,.0f})",
+        }
+        for row in results["policies"]
+    ]  # fmt: skip
+
+
+def measures(results: Results) -> list[Row]:
+    """Return each measure with its interval."""
+    ends = ("value", "value_low", "value_high")
+    lines = [[row["measure"], *(text(row[name]) for name in ends)] for row in results["measures"]]
+    return [{"measure": name, "value": f"{value} ({low} to {high})"} for name, value, low, high in lines]
+
+
+TABLES = {"policies": policies, "measures": measures}
