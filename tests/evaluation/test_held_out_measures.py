@@ -66,10 +66,10 @@ def test_the_sentence_tells_the_lift_of_a_tenth_if_probabilities_are_right() -> 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"slope": 2.0}, "Its probabilities are too extreme: their calibration slope is .4"),
-        ({"slope": 0.5}, "Its probabilities are too near to one another: their calibration slope is "),
-        ({"shift": -0.7}, "Its probabilities are too low: what came true is 1."),
-        ({"shift": 0.7}, "Its probabilities are too high: what came true is .7"),
+        ({"slope": 2.0}, "Its probabilities for these rows are too extreme: their calibration slope is .4"),
+        ({"slope": 0.5}, "Its probabilities for these rows are too near together: their calibration slope is "),
+        ({"shift": -0.7}, "Its probabilities for these rows are too low: what came true is 1."),
+        ({"shift": 0.7}, "Its probabilities for these rows are too high: what came true is .7"),
     ],
 )
 def test_the_sentence_tells_how_probabilities_are_certainly_wrong(changes: dict[str, float], sentence: str) -> None:

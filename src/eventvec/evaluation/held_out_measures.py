@@ -172,14 +172,15 @@ def _bins(y: np.ndarray, probabilities: np.ndarray, entities: EntityErrors) -> l
 
 def _off(line: Calibration, ratio: Estimate) -> str:
     """Return how probabilities are wrong, if they certainly are, and by an amount that matters; else nothing."""
-    slope = line.slope
+    slope, which = line.slope, "Its probabilities for these rows are too"
+    told = f"their calibration slope is {slope}, and 1 is right."
     if slope.high < 1 and slope.value < EXTREME:
-        return f"Its probabilities are too extreme: their calibration slope is {slope}, and 1 is right."
+        return f"{which} extreme: {told}"
     if slope.low > 1 and slope.value > TIMID:
-        return f"Its probabilities are too near to one another: their calibration slope is {slope}, and 1 is right."
+        return f"{which} near together: {told}"
     if not ratio.low <= 1 <= ratio.high and abs(ratio.value - 1) > OFF:
         side = "low" if ratio.value > 1 else "high"
-        return f"Its probabilities are too {side}: what came true is {ratio} times what was predicted."
+        return f"{which} {side}: what came true is {ratio} times what was predicted."
     return ""
 
 
