@@ -79,9 +79,7 @@ def same(updated: ev.Updated, expected: dict[Any, torch.Tensor], tolerance: floa
 def content(state: Path) -> list[tuple[Any, ...]]:
     """Return what a store holds for each entity."""
     with sqlite3.connect(state) as db:
-        return db.execute(
-            "SELECT key, events, dropped, last_time, state FROM entities ORDER BY key"
-        ).fetchall()
+        return db.execute("SELECT key, events, dropped, last_time, state FROM entities ORDER BY key").fetchall()
 
 
 def with_late_events(events: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
