@@ -57,7 +57,7 @@ def policies(small: bool) -> list[Row]:
     found = ev.decide(model, lines, later.drop("idle"), rule=rule, label_time="at", **COSTS)
     rows = list[Row]()
     for where, answer in (("latest month of the training", earlier), ("September", found)):
-        frame = answer.frame("policies").select("policy", "acted", "cost", "cost_low", "cost_high")
+        frame = answer.frame("policies").drop("threshold", "reached")
         rows += [{"rows": where, **each} for each in frame.to_dicts()]
     return rows
 

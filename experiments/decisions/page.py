@@ -10,10 +10,18 @@ def policies(results: Results) -> list[Row]:
     return [
         {
             "rows": row["rows"], "policy": row["policy"], "writes to": text(row["acted"]),
-            "cost of 1,000 customers": f"{row['cost']:,.0f} ({row['cost_low']:,.0f} to {row['cost_high']:,.0f})",
+            "cost of 1,000 customers": _amount(row, "cost"), "the model saves": _amount(row, "model_saves"),
         }
         for row in results["policies"]
     ]  # fmt: skip
+
+
+def _amount(row: Row, name: str) -> str:
+    """Return an amount with its interval."""
+    if row[name] is None:
+        return ""
+    value, low, high = (f"{row[each]:,.0f}".replace("-", "−") for each in (name, f"{name}_low", f"{name}_high"))
+    return f"{value} ({low} to {high})"
 
 
 def measures(results: Results) -> list[Row]:
