@@ -90,18 +90,72 @@ def earlier_labels(
         schema: The schema of the events.
         inclusive: Whether what becomes known at the very time of a row is read.
     """
-    rows = pl.DataFrame(
-        {"entity": entities.astype(np.int64), "moment": moments, "end": next_times(moments) if inclusive else moments}
-    ).with_row_index("row")
-    there = labels.lazy().filter(~missing_values(labels["value"])).unique()
-    labels = there.filter(~pl.struct("entity", "time").is_duplicated()).collect()
-    time = labels["time"].to_numpy()
-    known = np.maximum(labels["known"].to_numpy(), next_times(time) if inclusive else time)
-    values = plain_values(labels["value"])
+    there = ~missing_values(labels["value"]).to_numpy()
+    values = plain_values(labels["value"])[there]
+    entity, time, known = (labels[name].to_numpy()[there] for name in ("entity", "time", "known"))
+    kept = _agreeing(entity, time, known, values)
+    entity, time, known, values = entity[kept], time[kept], known[kept], values[kept]
+    known = np.maximum(known, next_times(time) if inclusive else time)
     columns = [values == each for each in _columns(target).values()] if target.classes else [values]
-    numbers = [pl.Series(str(i), column, pl.Float64) for i, column in enumerate(columns)]
-    labels = labels.select("entity", "time", pl.Series("known", known), *numbers)
-    return _as_of(rows, labels, times.SECOND if schema.clock else 1)
+    order = np.lexsort((time, known, entity))
+    entity, time, known = entity[order], time[order], known[order]
+    sorted_values = np.stack(columns, 1).astype(np.float64)[order]
+    counts = np.arange(len(entity)) - np.searchsorted(entity, entity) + 1
+    last = _latest(entity, known, entities, next_times(moments) if inclusive else moments)
+    found = last >= 0
+    features = np.zeros((len(moments), 3 + 2 * len(columns)))
+    row = last[found]
+    count = counts[row][:, None]
+    age = (moments[found] - time[row]) / (times.SECOND if schema.clock else 1)
+    means = _sums(entity, sorted_values, counts)[row] / count
+    features[found] = np.hstack([np.ones((len(row), 1)), count, age[:, None], sorted_values[row], means])
+    return features
+
+
+def _agreeing(entity: Array, time: Array, known: Array, values: Array) -> Array:
+    """Return the places of labels, one for each entity and time whose labels agree, in no particular order."""
+    order = np.lexsort((time, entity))
+    entity, time, known, values = entity[order], time[order], known[order], values[order]
+    again = (entity[1:] == entity[:-1]) & (time[1:] == time[:-1])
+    differs = again & ((known[1:] != known[:-1]) | (values[1:] != values[:-1]))
+    group = np.append(0, (~again).cumsum())[: len(order)]
+    disagrees = np.bincount(group[1:], differs, len(order)) > 0
+    kept = np.append(True, ~again)[: len(order)] & ~disagrees[group]
+    return np.asarray(order[kept])
+
+
+def _latest(entity: Array, known: Array, entities: Array, ends: Array) -> Array:
+    """Return the place of the last label of each row's entity that is known before the row's end, or -1.
+
+    Args:
+        entity: The entities of labels, ascending.
+        known: The times at which they are known, ascending within each entity.
+        entities: The entities of rows.
+        ends: Their ends.
+    """
+    is_label = np.repeat([0, 1], [len(entities), len(entity)])  # of equal times, the row comes first
+    order = np.lexsort((is_label, np.append(ends, known), np.append(entities, entity)))
+    before = np.empty(len(order), np.int64)
+    before[order] = is_label[order].cumsum()
+    last = before[: len(entities)] - 1
+    mine = (last >= 0) & (np.append(entity, -1)[last] == entities)
+    return np.asarray(np.where(mine, last, -1))
+
+
+def _sums(entity: Array, values: Array, counts: Array) -> Array:
+    """Return `(n, v)` the sum of the values of each label and those of the same entity before it, one after the other.
+
+    Args:
+        entity: The entities, ascending.
+        values: `(n, v)` the values.
+        counts: The number of labels of the entity up to each.
+    """
+    if np.isin(values, (0, 1)).all():  # sums are whole numbers, whichever is added first
+        sums = np.append(np.zeros((1, values.shape[1])), values.cumsum(0), 0)
+        return np.asarray(sums[1:] - sums[np.arange(len(entity)) - counts + 1])
+    columns = {str(place): column for place, column in enumerate(values.T)}
+    frame = pl.DataFrame({"entity": entity, **columns})
+    return frame.select(pl.exclude("entity").cum_sum().over("entity")).to_numpy()
 
 
 def width_of(target: Target) -> int:
@@ -124,36 +178,6 @@ def _columns(target: Target) -> dict[str, object]:
     """Return the class of each column of values by the name of the column; a number has one without a class."""
     classes = target.classes[1:] if target.task == "binary" else target.classes
     return {f"earlier {target.name}={each}": each for each in classes} or {f"earlier {target.name}": None}
-
-
-def _as_of(rows: pl.DataFrame, labels: pl.DataFrame, unit: int) -> Array:
-    """Return `(n, 3 + 2 v)` features of the labels of each row's entity that were known before the row's end.
-
-    `labels` has the entity, its time, the time when it became known, and `v` columns of values.
-    """
-    count, values = pl.int_range(1, pl.len() + 1), pl.exclude("entity", "time", "known")
-    counted = (
-        labels.lazy()
-        .sort("known", "time")
-        .with_columns(
-            count.over("entity").alias("count"), (values.cum_sum() / count).over("entity").name.suffix(": mean")
-        )
-    )
-    joined = (
-        rows.lazy()
-        .sort("end")
-        .join_asof(
-            counted, left_on="end", right_on="known", by="entity", allow_exact_matches=False, check_sortedness=False
-        )
-    )
-    age = (pl.col("moment") - pl.col("time")) / unit
-    features = joined.sort("row").select(
-        pl.col("count").is_not_null().alias("any"),
-        "count",
-        age.alias("age"),
-        pl.exclude("row", "entity", "moment", "end", "time", "known", "count"),
-    )
-    return features.cast(pl.Float64).fill_null(0).collect().to_numpy()
 
 
 @dataclass(frozen=True, eq=False)
