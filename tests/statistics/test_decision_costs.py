@@ -14,10 +14,10 @@ from eventvec.statistics.decision_costs import (
     SLOPE,
     Costs,
     Judged,
-    Means,
-    around,
+    Resampled,
     chosen_apart,
     divide,
+    means,
     paying_threshold,
     recalibrate,
 )
@@ -199,24 +199,24 @@ def test_where_acting_never_pays_nobody_is_acted_on() -> None:
     chosen = chosen_apart(rows, Costs(1, 2, 0.5), divide(100, 0), resample(100, seed=0)[:50])
     assert not chosen.acts.any()
     assert np.isinf(chosen.thresholds).all()
-    nobody = Means.of(2 * rows.is_case[:, None], rows, resample(100, seed=0)[:50])
-    assert np.allclose(chosen.again, nobody.again[:, 0])
+    (nobody,) = means(2 * rows.is_case[:, None], rows, resample(100, seed=0)[:50])
+    assert np.allclose(chosen.again, nobody.again)
 
 
 def test_means_on_resampled_entities_are_those_of_a_loop() -> None:
     rows, drawn = judged(60, rows_each=3), resample(20, seed=3)[:7]
     values = np.random.default_rng(0).normal(size=(60, 2))
-    means = Means.of(values, rows, drawn)
-    assert np.allclose(means.values, [np.average(column, weights=rows.weights) for column in values.T])
+    first, other = both = means(values, rows, drawn)
+    assert np.allclose([each.value for each in both], [np.average(each, weights=rows.weights) for each in values.T])
     for row, counts in enumerate(drawn):
         copies = np.concatenate([np.repeat(i, counts[rows.groups[i]]) for i in range(60)])
-        for column in range(2):
+        for column, each in enumerate(both):
             expected = np.average(values[copies, column], weights=rows.weights[copies])
-            assert means.again[row, column] == pytest.approx(expected)
-    difference = means.difference(0, 1)
-    assert difference.value == pytest.approx(means.values[0] - means.values[1])
-    assert difference.half_width == pytest.approx(1.96 * np.std(means.again @ [1, -1], ddof=1), rel=1e-4)
-    assert means.difference(0, 1, 4.0).half_width == pytest.approx(2 * difference.half_width)
+            assert each.again[row] == pytest.approx(expected)
+    difference = (first - other).estimate(signed=True)
+    assert difference.value == pytest.approx(first.value - other.value)
+    assert difference.half_width == pytest.approx(1.96 * np.std(first.again - other.again, ddof=1), rel=1e-4)
+    assert (first - other).estimate(4.0).half_width == pytest.approx(2 * difference.half_width)
 
 
 @pytest.mark.parametrize("relative", [0.5, 1.0, 1.2])
@@ -231,7 +231,8 @@ def test_random_labels_show_no_advantage(relative: float) -> None:
         drawn = resample(n, seed=seed)[:200]
         chosen = chosen_apart(rows, costs, divide(n, seed), drawn)
         acts = np.column_stack([chosen.acts, np.zeros(n, bool), np.ones(n, bool)])
-        means = Means.of(costs.of(rows.is_case, acts), rows, drawn)
-        advantage = around(means.values[1:].min() - means.values[0], means.again[:, 1:].min(1) - chosen.again)
+        model, nobody, everybody = means(costs.of(rows.is_case, acts), rows, drawn)
+        cheaper = Resampled(min(nobody.value, everybody.value), np.minimum(nobody.again, everybody.again))
+        advantage = (cheaper - Resampled(model.value, chosen.again)).estimate()
         covered += advantage.low <= 0 <= advantage.high
     assert covered >= 37

@@ -14,12 +14,11 @@ from eventvec.sequences import Array
 from eventvec.statistics import Estimate
 from eventvec.statistics.decision_costs import (
     PARTS,
-    ChosenApart,
     Costs,
-    Means,
-    around,
+    Resampled,
     chosen_apart,
     divide,
+    means,
     net_benefit,
     paying_threshold,
 )
@@ -48,8 +47,8 @@ class _Decision:
         drawn: `(replicates, entities)` how often each entity counts, see `resampling.resample`.
         threshold: The threshold to use, which is chosen on all rows.
         acts: `(n,)` bool, whom each policy acts on, by its name.
-        means: Their costs per `PER` rows, in this order. Of the first, the model's, the thresholds are chosen anew on
-            resampled entities.
+        costing: What each policy costs per `PER` rows. The thresholds of the model are chosen anew on resampled
+            entities.
     """
 
     rows: DecisionRows
@@ -57,31 +56,27 @@ class _Decision:
     drawn: Array
     threshold: float
     acts: dict[str, Array]
-    means: Means
-
-    def _place(self, name: str) -> int:
-        return list(self.acts).index(name)
+    costing: dict[str, Resampled]
 
     def cost(self, name: str) -> Estimate:
         """Return what a policy costs."""
-        return self.means.estimate(self._place(name), self.rows.factor if name in (MODEL, BREAK_EVEN) else 1.0)
+        return self.costing[name].estimate(self.rows.factor if name in (MODEL, BREAK_EVEN) else 1.0)
 
     def saved(self, name: str) -> Estimate:
         """Return by how much the model costs less than a policy, below 0 where it costs more."""
-        return self.means.difference(self._place(name), 0, self.rows.factor)
+        return (self.costing[name] - self.costing[MODEL]).estimate(self.rows.factor, signed=True)
 
     @property
     def simple(self) -> str:
         """The cheaper one of acting on nobody and on everybody."""
-        return min((NOBODY, EVERYBODY), key=lambda name: self.means.values[self._place(name)])
+        return min((NOBODY, EVERYBODY), key=lambda name: self.costing[name].value)
 
     @property
     def advantage(self) -> Estimate:
         """By how much the model costs less than the cheaper one, which is chosen anew on resampled entities."""
-        places = [self._place(name) for name in (NOBODY, EVERYBODY)]
-        again = self.means.again[:, places].min(1) - self.means.again[:, 0]
-        value = self.means.values[places].min() - self.means.values[0]
-        return around(float(value), again, self.rows.factor, signed=True)
+        nobody, everybody = self.costing[NOBODY], self.costing[EVERYBODY]
+        cheaper = Resampled(min(nobody.value, everybody.value), np.minimum(nobody.again, everybody.again))
+        return (cheaper - self.costing[MODEL]).estimate(self.rows.factor, signed=True)
 
 
 def answered(rows: DecisionRows, costs: Costs, label: str, of: str, seed: int, with_net_benefit: bool) -> Answer:
@@ -98,7 +93,16 @@ def answered(rows: DecisionRows, costs: Costs, label: str, of: str, seed: int, w
     judged, parts = rows.judged, divide(rows.judged.entities, seed)
     drawn = resample(judged.entities, seed=seed)
     chosen = chosen_apart(judged, costs, parts, drawn)
-    decision = _decision(rows, costs, chosen, drawn)
+    acts = {
+        MODEL: chosen.acts,
+        BREAK_EVEN: judged.probabilities >= costs.break_even,
+        NOBODY: np.zeros_like(chosen.acts),
+        EVERYBODY: np.ones_like(chosen.acts),
+    }
+    acts |= {} if rows.by_rule is None else {RULE: rows.by_rule}
+    fixed = means(PER * costs.of(judged.is_case, np.column_stack(list(acts.values()))), judged, drawn)
+    costing = dict(zip(acts, [Resampled(fixed[0].value, PER * chosen.again), *fixed[1:]], strict=True))
+    decision = _Decision(rows, costs, drawn, paying_threshold(judged, costs), acts, costing)
     tables: dict[str, Any] = {"policies": _policies(decision)}
     figures: tuple[Chart, ...] = ()
     if costs.break_even < 1:
@@ -128,21 +132,6 @@ def _finite(threshold: float) -> float | None:
     return threshold if np.isfinite(threshold) else None
 
 
-def _decision(rows: DecisionRows, costs: Costs, chosen: ChosenApart, drawn: Array) -> _Decision:
-    judged, n = rows.judged, len(rows.judged.is_case)
-    acts = {
-        MODEL: chosen.acts,
-        BREAK_EVEN: judged.probabilities >= costs.break_even,
-        NOBODY: np.zeros(n, bool),
-        EVERYBODY: np.ones(n, bool),
-    }
-    if rows.by_rule is not None:
-        acts[RULE] = rows.by_rule
-    means = Means.of(PER * costs.of(judged.is_case, np.column_stack(list(acts.values()))), judged, drawn)
-    again = np.column_stack([PER * chosen.again, means.again[:, 1:]])
-    return _Decision(rows, costs, drawn, paying_threshold(judged, costs), acts, Means(means.values, again))
-
-
 def _policies(decision: _Decision) -> list[dict[str, Any]]:
     """Return the table of policies."""
     judged = decision.rows.judged
@@ -169,16 +158,16 @@ def _curve(decision: _Decision) -> list[dict[str, Any]]:
     places = odds / (1 + odds)
     places[len(AROUND) // 2] = centre
     acts = judged.probabilities[:, None] >= np.append(places, np.inf)  # the last one acts on nobody
-    means = Means.of(PER * decision.costs.of(judged.is_case, acts), judged, decision.drawn)
+    *costing, nobody = means(PER * decision.costs.of(judged.is_case, acts), judged, decision.drawn)
     shares = judged.weights @ acts / judged.weights.sum()
     return [
         {
             "threshold": at,
-            "cost": means.estimate(place, factor),
-            "saved": means.difference(-1, place, factor),
-            "acted": float(shares[place]),
+            "cost": cost.estimate(factor),
+            "saved": (nobody - cost).estimate(factor, signed=True),
+            "acted": share,
         }
-        for place, at in enumerate(places.tolist())
+        for at, cost, share in zip(places.tolist(), costing, shares[:-1].tolist(), strict=True)
     ]
 
 
@@ -188,14 +177,12 @@ def _decision_curve(decision: _Decision) -> list[dict[str, Any]]:
     of_model = judged.probabilities[:, None] >= DECISION_CURVE
     others = [name for name in (EVERYBODY, NOBODY, RULE) if name in decision.acts]
     sets = {MODEL: of_model} | {name: np.repeat(decision.acts[name][:, None], n, 1) for name in others}
-    values = np.column_stack([net_benefit(judged.is_case, acts, DECISION_CURVE) for acts in sets.values()])
-    means = Means.of(values, judged, decision.drawn)
+    columns = dict[str, list[Estimate]]()
+    for name, acts in sets.items():
+        benefits = means(net_benefit(judged.is_case, acts, DECISION_CURVE), judged, decision.drawn)
+        columns[name] = [each.estimate(decision.rows.factor if name == MODEL else 1.0) for each in benefits]
     return [
-        {"threshold": at}
-        | {
-            name: means.estimate(group * n + place, decision.rows.factor if name == MODEL else 1.0)
-            for group, name in enumerate(sets)
-        }
+        {"threshold": at, **{name: column[place] for name, column in columns.items()}}
         for place, at in enumerate(DECISION_CURVE.tolist())
     ]
 

@@ -239,44 +239,28 @@ def chosen_apart(judged: Judged, costs: Costs, parts: Array, drawn: Array) -> Ch
 
 
 @dataclass(frozen=True, eq=False)
-class Means:
-    """Weighted means over rows, and the same on resampled entities.
+class Resampled:
+    """A number, and `(replicates,)` the same on resampled entities."""
 
-    Args:
-        values: `(k,)` the means.
-        again: `(replicates, k)` those on resampled entities.
-    """
-
-    values: Array
+    value: float
     again: Array
 
-    @classmethod
-    def of(cls, values: Array, judged: Judged, drawn: Array) -> Means:
-        """Return the means of the columns of `(n, k)` values; `drawn` is as for `chosen_apart`."""
-        sums = judged.sums(np.column_stack([values, np.ones(len(values))]) * judged.weights[:, None], judged.entities)
-        total, again = sums.sum(0), np.stack([each.astype(np.float64) @ sums for each in drawn])
-        return cls(total[:-1] / total[-1], again[:, :-1] / again[:, -1:])
+    def __sub__(self, other: Resampled) -> Resampled:
+        return Resampled(self.value - other.value, self.again - other.again)
 
-    def estimate(self, place: int, factor: float = 1.0) -> Estimate:
-        """Return one mean with its interval of 95 %, whose variance is multiplied by a factor."""
-        return around(float(self.values[place]), self.again[:, place], factor)
-
-    def difference(self, place: int, other: int, factor: float = 1.0) -> Estimate:
-        """Return one mean minus another on the same entities, with the interval of the difference."""
-        again = self.again[:, place] - self.again[:, other]
-        return around(float(self.values[place] - self.values[other]), again, factor, signed=True)
+    def estimate(self, factor: float = 1.0, signed: bool = False) -> Estimate:
+        """Return the number with its interval of 95 %, whose variance is multiplied by a factor."""
+        return Estimate.around(self.value, NORMAL * float(np.sqrt(factor) * np.std(self.again, ddof=1)), signed)
 
 
-def around(value: float, again: Array, factor: float = 1.0, signed: bool = False) -> Estimate:
-    """Return a number with its interval of 95 %, from the number on resampled entities.
-
-    Args:
-        value: The number.
-        again: `(replicates,)` the number on resampled entities.
-        factor: By what the variance is multiplied.
-        signed: Whether it is a difference.
-    """
-    return Estimate.around(value, NORMAL * float(np.sqrt(factor) * np.std(again, ddof=1)), signed=signed)
+def means(values: Array, judged: Judged, drawn: Array) -> list[Resampled]:
+    """Return the weighted mean of each column of `(n, k)` values over rows; `drawn` is as for `chosen_apart`."""
+    sums = judged.sums(np.column_stack([values, np.ones(len(values))]) * judged.weights[:, None], judged.entities)
+    total, again = sums.sum(0), np.stack([each.astype(np.float64) @ sums for each in drawn])
+    return [
+        Resampled(float(each), column)
+        for each, column in zip(total[:-1] / total[-1], (again[:, :-1] / again[:, -1:]).T, strict=True)
+    ]
 
 
 def net_benefit(is_case: Array, acts: Array, thresholds: Array) -> Array:
