@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from sklearn.linear_model import LogisticRegression
 
 from eventvec.errors import ConfigError
 from eventvec.sequences import Array
@@ -88,14 +87,6 @@ def test_the_line_has_the_greatest_posterior_probability(weighted: bool) -> None
     best = minimize(loss, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-10}).x
     assert fitted.centre == pytest.approx(centre)
     assert fitted.line == pytest.approx(best, abs=1e-5)
-
-
-def test_with_many_rows_the_line_is_that_of_a_logistic_regression() -> None:
-    rows = bent(judged(100_000), 0.7, 1.5)
-    fitted, z = recalibrate(rows), np.log(rows.probabilities / (1 - rows.probabilities))
-    plain = LogisticRegression(C=np.inf).fit(z[:, None], rows.is_case, rows.weights)
-    assert fitted.line[1] == pytest.approx(plain.coef_[0, 0], abs=0.001)
-    assert fitted.line[0] == pytest.approx(plain.intercept_[0] + plain.coef_[0, 0] * fitted.centre, abs=0.001)
 
 
 def test_a_row_pulls_the_line_as_one_more_copy_of_it_does() -> None:

@@ -171,7 +171,7 @@ def acts_by_rule(rule: Tabular, examples: Examples[Dataset]) -> Array:
     Raises:
         DataError: If the table has other columns or values, a row of examples is not in it, or it says both of one row.
     """
-    table, rows = read_table(open_source(kept(with_key(rule)))), examples.rows
+    table, rows = read_table(open_source(with_key(rule))), examples.rows
     key, time = rows.schema.key_in(table.columns), None if examples.timed is None else examples.timed.time
     others = [name for name in table.columns if name not in (key, time)]
     if key not in table.columns or len(others) != 1:

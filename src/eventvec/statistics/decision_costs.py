@@ -153,9 +153,8 @@ def log_odds(probability: Any) -> Any:
 
 def probability_of(log_odds_: float) -> float:
     """Return the probability of log-odds, 0 below the least that is told from 0, and infinity above the largest."""
-    largest = -float(log_odds(LEAST))
-    if not -largest < log_odds_ < largest:
-        return 0.0 if log_odds_ <= -largest else float("inf")
+    if abs(log_odds_) >= log_odds(1):
+        return 0.0 if log_odds_ < 0 else float("inf")
     return float(1 / (1 + np.exp(-log_odds_)))
 
 
