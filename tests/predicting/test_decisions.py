@@ -224,6 +224,13 @@ def test_a_rule_that_knows_more_is_to_be_kept(one: ev.Model) -> None:
     assert answer.row(policy="rule")["reached"] == 1
 
 
+def test_a_rule_may_be_level_with_the_model(one: ev.Model) -> None:
+    later = labels(range(3, 4))
+    p = pl.DataFrame(ev.predict(one, events(), cutoffs=later))
+    answer = ev.decide(one, events(), later, rule=p.select("card", acts=pl.col("p_true") >= 0.25), **COSTS)
+    assert ": the model is level with your rule (" in answer.verdict[-1]
+
+
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
@@ -314,7 +321,10 @@ def test_verdicts(one: ev.Model) -> None:
     assert len(cheap.verdict) == 2
     dear = ev.decide(one, action=9.5, case=10)
     assert "which none of" in dear.verdict[0] or "Act on nobody" in dear.verdict[0]
-    rng = np.random.default_rng(0)
+    rng, few = np.random.default_rng(0), (np.arange(300) == 7) * 1.0
+    rare = ev.decide(with_rows(one, HeldOut(few, np.full(300, 0.999), np.arange(300), np.ones(300))), **COSTS)
+    assert "probability of .999" in rare.verdict[0]
+    assert rare.row(policy="nobody")["cost"].low == 0
     chance = HeldOut((rng.random(300) < 0.25) * 1.0, rng.beta(3, 9, 300).astype("f4"), np.arange(300), np.ones(300))
     level = ev.decide(with_rows(one, chance), **COSTS)
     assert level.verdict[2].startswith("No gain over acting on ")

@@ -60,7 +60,7 @@ class _Decision:
 
     def cost(self, name: str) -> Estimate:
         """Return what a policy costs."""
-        return self.costing[name].estimate(self.rows.factor if name in (MODEL, BREAK_EVEN) else 1.0)
+        return self.costing[name].estimate(self.rows.factor if name in (MODEL, BREAK_EVEN) else 1.0, least=0)
 
     def saved(self, name: str) -> Estimate:
         """Return by how much the model costs less than a policy, below 0 where it costs more."""
@@ -163,7 +163,7 @@ def _curve(decision: _Decision) -> list[dict[str, Any]]:
     return [
         {
             "threshold": at,
-            "cost": cost.estimate(factor),
+            "cost": cost.estimate(factor, least=0),
             "saved": (nobody - cost).estimate(factor, signed=True),
             "acted": share,
         }
@@ -206,10 +206,10 @@ def _verdict(decision: _Decision, acted: int) -> list[str]:
         if decision.advantage.place != "ahead" and differs:
             lines.append(f"No gain over {WORDS[simple]} is shown, which needs no model.")
     if RULE in decision.acts:
-        end = " Keep it." if decision.saved(RULE).place == "behind" else ""
+        beside, end = _beside(decision, RULE), " Keep it." if decision.saved(RULE).place == "behind" else ""
         lines.append(
             f"Your rule acts on {int(decision.acts[RULE].sum()):,} and costs {_amount(decision.cost(RULE))}: the model "
-            f"costs {_beside(decision, RULE)}.{end}"
+            f"{'is' if beside.startswith('level') else 'costs'} {beside}.{end}"
         )
     return lines
 
@@ -220,7 +220,7 @@ def _whom(threshold: float, count: int, n: int) -> str:
         return f"Act on everybody: it pays for all {n:,} rows."
     if not np.isfinite(threshold):
         return f"Act on nobody: it pays for none of {n:,} rows."
-    at = f"{threshold:.3g}".removeprefix("0")
+    at = _number(threshold) if threshold < 0.9995 else f"{threshold:.6f}".removeprefix("0")
     if count == 0:
         return f"Act on those with a probability of {at} or above, which none of {n:,} rows has."
     if count == n:

@@ -247,9 +247,16 @@ class Resampled:
     def __sub__(self, other: Resampled) -> Resampled:
         return Resampled(self.value - other.value, self.again - other.again)
 
-    def estimate(self, factor: float = 1.0, signed: bool = False) -> Estimate:
-        """Return the number with its interval of 95 %, whose variance is multiplied by a factor."""
-        return Estimate.around(self.value, NORMAL * float(np.sqrt(factor) * np.std(self.again, ddof=1)), signed)
+    def estimate(self, factor: float = 1.0, signed: bool = False, least: float = -np.inf) -> Estimate:
+        """Return the number with its interval of 95 %.
+
+        Args:
+            factor: By what the variance is multiplied.
+            signed: Whether it is a difference.
+            least: The smallest number that is possible.
+        """
+        half = NORMAL * float(np.sqrt(factor) * np.std(self.again, ddof=1))
+        return Estimate(self.value, max(self.value - half, least), self.value + half, signed)
 
 
 def means(values: Array, judged: Judged, drawn: Array) -> list[Resampled]:
