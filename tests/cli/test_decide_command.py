@@ -76,13 +76,8 @@ def test_the_page_has_the_curves(files: Path, tmp_path: Path) -> None:
         (["--case", "5"], 2, "Missing option '--action'"),
         (["--action", "0", "--case", "5"], 2, "action must be above 0 and finite, got 0.0"),
         ([*COSTS[:4], "--saves", "2"], 2, "saves must be in (0, 1], got 2"),
-        (["events.parquet", *COSTS], 2, "events and labels are given together or not at all"),
-        (["--rule", "rule.parquet", *COSTS], 2, "rule is given without events and labels"),
-        (["--label", "like", *COSTS], 2, "did you mean 'likes'?"),
         (["--of", "", *COSTS], 2, "it is empty; give a value, or leave it out"),
-        (["events.parquet", "rule.parquet", *COSTS], 1, "the label table has no column 'likes'"),
         (["events.parquet", "labels.parquet", "--rule", "early.parquet", *COSTS], 1, "says nothing of 80 of 80"),
-        (["events.parquet", "labels.parquet", "--rule", "labels.parquet", *COSTS], 1, "the rule has the columns"),
         (["events.parquet", "labels.parquet", "-o", "labels.parquet", *COSTS], 2, "labels.parquet"),
     ],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from sklearn.linear_model import LogisticRegression
 
 from eventvec.errors import ConfigError
 from eventvec.sequences import Array
@@ -14,12 +13,10 @@ from eventvec.statistics.decision_costs import (
     SLOPE,
     Costs,
     Judged,
-    Means,
-    acted,
-    around,
+    Resampled,
     chosen_apart,
     divide,
-    net_benefit,
+    means,
     paying_threshold,
     recalibrate,
 )
@@ -70,6 +67,10 @@ def test_costs_and_shares_out_of_range_are_refused(wrong: dict[str, float], mess
         Costs(**{"action": 1.0, "case": 40.0, **wrong})
 
 
+def test_where_what_an_action_prevents_is_worth_nothing_it_never_pays() -> None:
+    assert Costs(1, 1e-320, 1e-10).break_even == Costs(1, 1e-320, 1e-10).aim == np.inf
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_line_has_the_greatest_posterior_probability(weighted: bool) -> None:
     rows = bent(judged(400), 0.7, 1.5)
@@ -88,42 +89,22 @@ def test_the_line_has_the_greatest_posterior_probability(weighted: bool) -> None
     assert fitted.line == pytest.approx(best, abs=1e-5)
 
 
-def test_with_many_rows_the_line_is_that_of_a_logistic_regression() -> None:
-    rows = bent(judged(100_000), 0.7, 1.5)
-    fitted, z = recalibrate(rows), np.log(rows.probabilities / (1 - rows.probabilities))
-    plain = LogisticRegression(C=np.inf).fit(z[:, None], rows.is_case, rows.weights)
-    assert fitted.line[1] == pytest.approx(plain.coef_[0, 0], abs=0.001)
-    assert fitted.line[0] == pytest.approx(plain.intercept_[0] + plain.coef_[0, 0] * fitted.centre, abs=0.001)
-
-
 def test_a_row_pulls_the_line_as_one_more_copy_of_it_does() -> None:
-    """The pulls are of first order, so a row that counts a little more is compared; its weight stands in the mean."""
+    """The pulls are of first order, so a row that counts a little more is compared, for which others count less."""
     rows, more = judged(300), 1e-4
-    fitted = recalibrate(rows)
+    fitted, share = recalibrate(rows), rows.weights / rows.weights.sum()
     for row in (0, 7, int(rows.is_case.argmax())):
         weights = rows.weights.copy()
         weights[row] *= 1 + more
-        scale = weights.mean() / rows.weights.mean()  # else all others would count less
-        z = np.log(rows.probabilities / (1 - rows.probabilities)) - fitted.centre
-        line = _line_of(z, rows.is_case, weights / weights.mean() * scale, fitted.centre)
-        assert (line - fitted.line) / more == pytest.approx(fitted.pulls[row], rel=0.02, abs=1e-5)
-
-
-def _line_of(z: Array, is_case: Array, weights: Array, centre: float) -> Array:
-    """Return the line by plain Newton's steps."""
-    line = np.array([centre, 1.0])
-    for _ in range(30):
-        p = 1 / (1 + np.exp(-(line[0] + line[1] * z)))
-        design = np.stack([np.ones(len(z)), z], 1)
-        gradient = design.T @ (weights * (is_case - p)) - (line - [centre, 1.0]) / np.array([SHIFT, SLOPE]) ** 2
-        hessian = design.T @ (design * (weights * p * (1 - p))[:, None]) + np.diag([SHIFT**-2, SLOPE**-2])
-        line = line + np.linalg.solve(hessian, gradient)
-    return line
+        again = recalibrate(Judged(rows.probabilities, rows.is_case, weights, rows.groups))
+        moved = again.line + again.line[1] * np.array([fitted.centre - again.centre, 0])  # at the same centre
+        expected = fitted.pulls[row] - share[row] * fitted.pulls.sum(0)
+        assert (moved - fitted.line) / more == pytest.approx(expected, rel=0.02, abs=1e-3)
 
 
 @pytest.mark.parametrize("break_even", [0.05, 0.083, 0.2, 0.3])
 def test_for_calibrated_probabilities_the_threshold_is_near_the_break_even(break_even: float) -> None:
-    chosen = [paying_threshold(judged(3000, seed), break_even) for seed in range(8)]
+    chosen = [paying_threshold(judged(3000, seed), Costs(break_even, 1)) for seed in range(8)]
     assert np.mean(chosen) == pytest.approx(break_even, rel=0.08)
     assert max(abs(np.log(np.array(chosen) / break_even))) < 0.4
 
@@ -132,7 +113,7 @@ def test_for_calibrated_probabilities_the_threshold_is_near_the_break_even(break
 def test_for_others_the_threshold_is_bent_as_they_are(shift: float, slope: float) -> None:
     rows, at = bent(judged(50_000), shift, slope), np.log(0.2 / 0.8)
     expected = 1 / (1 + np.exp(-(slope * at + shift)))
-    assert paying_threshold(rows, 0.2) == pytest.approx(expected, rel=0.1)
+    assert paying_threshold(rows, Costs(0.2, 1)) == pytest.approx(expected, rel=0.1)
 
 
 @pytest.mark.parametrize("size", [20, 200])
@@ -140,13 +121,11 @@ def test_thresholds_are_fine_where_predictions_are_certain_constant_or_reversed(
     is_case, rows = (np.arange(size) % 5 == 0).astype(float), np.arange(size)
     for predictions in (is_case, 1 - is_case, np.full(size, 0.2), np.zeros(size), np.ones(size)):
         for break_even in (1e-9, 0.1, 0.5, 0.999999, 1.0, 7.0):
-            threshold = paying_threshold(Judged(predictions, is_case, np.ones(size), rows), break_even)
+            threshold = paying_threshold(Judged(predictions, is_case, np.ones(size), rows), Costs(break_even, 1))
             assert threshold >= 0
     perfect = Judged(is_case, is_case, np.ones(size), rows)
-    assert acted(perfect.probabilities, paying_threshold(perfect, 0.5)).tolist() == is_case.astype(bool).tolist()
-    assert paying_threshold(perfect, 1.0) == np.inf
-    assert not acted(np.ones(3), np.inf).any()
-    assert acted(np.zeros(3), 0.0).all()
+    assert (is_case >= paying_threshold(perfect, Costs(0.5, 1))).tolist() == is_case.astype(bool).tolist()
+    assert paying_threshold(perfect, Costs(1.0, 1)) == np.inf
 
 
 def test_reversed_predictions_act_on_all_or_on_none() -> None:
@@ -154,8 +133,8 @@ def test_reversed_predictions_act_on_all_or_on_none() -> None:
     is_case = (np.random.default_rng(0).random(4000) < np.where(low, 0.3, 0.15)).astype(float)
     rows = Judged(np.where(low, 0.1, 0.3), is_case, np.ones(4000), np.arange(4000))
     assert recalibrate(rows).line[1] < 0
-    assert paying_threshold(rows, 0.05) == 0
-    assert paying_threshold(rows, 0.5) == np.inf
+    assert paying_threshold(rows, Costs(0.05, 1)) == 0
+    assert paying_threshold(rows, Costs(0.5, 1)) == np.inf
 
 
 def test_parts_are_of_entities_and_equally_large() -> None:
@@ -177,7 +156,7 @@ def test_the_threshold_of_a_part_does_not_see_its_rows() -> None:
     assert np.array_equal(before.acts[inside], after.acts[inside])
     others = parts[rows.groups] != 2
     alone = Judged(rows.probabilities[others], rows.is_case[others], rows.weights[others], rows.groups[others])
-    assert before.thresholds[2] == paying_threshold(alone, 0.2)
+    assert before.thresholds[2] == paying_threshold(alone, Costs(0.2, 1))
     for part, threshold in enumerate(before.thresholds):
         of_part = parts[rows.groups] == part
         assert np.array_equal(before.acts[of_part], rows.probabilities[of_part] >= threshold)
@@ -197,7 +176,7 @@ def test_thresholds_are_chosen_again_on_resampled_entities() -> None:
             others, inside = (of_rows != part) & (times > 0), of_rows == part
             weights = rows.weights[others] * times[others]
             again = Judged(rows.probabilities[others], rows.is_case[others], weights, rows.groups[others])
-            acts = rows.probabilities[inside] >= paying_threshold(again, 0.2)
+            acts = rows.probabilities[inside] >= paying_threshold(again, Costs(0.2, 1))
             cost += (times * rows.weights)[inside] @ costs.of(rows.is_case[inside], acts)
         exact.append(cost / (times @ rows.weights))
         plain.append(times @ fixed / (times @ rows.weights))
@@ -211,36 +190,24 @@ def test_where_acting_never_pays_nobody_is_acted_on() -> None:
     chosen = chosen_apart(rows, Costs(1, 2, 0.5), divide(100, 0), resample(100, seed=0)[:50])
     assert not chosen.acts.any()
     assert np.isinf(chosen.thresholds).all()
-    nobody = Means.of(2 * rows.is_case[:, None], rows, resample(100, seed=0)[:50])
-    assert np.allclose(chosen.again, nobody.again[:, 0])
+    (nobody,) = means(2 * rows.is_case[:, None], rows, resample(100, seed=0)[:50])
+    assert np.allclose(chosen.again, nobody.again)
 
 
 def test_means_on_resampled_entities_are_those_of_a_loop() -> None:
     rows, drawn = judged(60, rows_each=3), resample(20, seed=3)[:7]
     values = np.random.default_rng(0).normal(size=(60, 2))
-    means = Means.of(values, rows, drawn)
-    assert np.allclose(means.values, [np.average(column, weights=rows.weights) for column in values.T])
+    first, other = both = means(values, rows, drawn)
+    assert np.allclose([each.value for each in both], [np.average(each, weights=rows.weights) for each in values.T])
     for row, counts in enumerate(drawn):
         copies = np.concatenate([np.repeat(i, counts[rows.groups[i]]) for i in range(60)])
-        for column in range(2):
+        for column, each in enumerate(both):
             expected = np.average(values[copies, column], weights=rows.weights[copies])
-            assert means.again[row, column] == pytest.approx(expected)
-    difference = means.difference(0, 1)
-    assert difference.value == pytest.approx(means.values[0] - means.values[1])
-    assert difference.half_width == pytest.approx(1.96 * np.std(means.again @ [1, -1], ddof=1), rel=1e-4)
-    assert means.difference(0, 1, 4.0).half_width == pytest.approx(2 * difference.half_width)
-
-
-def test_the_net_benefit_is_that_of_a_loop() -> None:
-    rows, at = judged(200), np.array([0.05, 0.1, 0.5])
-    acts = rows.probabilities[:, None] >= at
-    for column, threshold in enumerate(at):
-        true = false = 0
-        for case, p in zip(rows.is_case, rows.probabilities, strict=True):
-            if p >= threshold:
-                true, false = true + (case == 1), false + (case == 0)
-        expected = true / 200 - false / 200 * threshold / (1 - threshold)
-        assert net_benefit(rows.is_case, acts, at)[:, column].mean() == pytest.approx(expected)
+            assert each.again[row] == pytest.approx(expected)
+    difference = (first - other).estimate(signed=True)
+    assert difference.value == pytest.approx(first.value - other.value)
+    assert difference.half_width == pytest.approx(1.96 * np.std(first.again - other.again, ddof=1), rel=1e-4)
+    assert (first - other).estimate(4.0).half_width == pytest.approx(2 * difference.half_width)
 
 
 @pytest.mark.parametrize("relative", [0.5, 1.0, 1.2])
@@ -255,7 +222,8 @@ def test_random_labels_show_no_advantage(relative: float) -> None:
         drawn = resample(n, seed=seed)[:200]
         chosen = chosen_apart(rows, costs, divide(n, seed), drawn)
         acts = np.column_stack([chosen.acts, np.zeros(n, bool), np.ones(n, bool)])
-        means = Means.of(costs.of(rows.is_case, acts), rows, drawn)
-        advantage = around(means.values[1:].min() - means.values[0], means.again[:, 1:].min(1) - chosen.again)
+        model, nobody, everybody = means(costs.of(rows.is_case, acts), rows, drawn)
+        cheaper = Resampled(min(nobody.value, everybody.value), np.minimum(nobody.again, everybody.again))
+        advantage = (cheaper - Resampled(model.value, chosen.again)).estimate()
         covered += advantage.low <= 0 <= advantage.high
     assert covered >= 37

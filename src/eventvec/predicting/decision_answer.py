@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from eventvec.answers import Answer
-from eventvec.answers.charts import BLUE, GREY, ORANGE, PINK, Chart, Look, Series, curves, level
+from eventvec.answers.charts import BLUE, GREY, ORANGE, PINK, Axes, Chart, Look, Series, curves, level
+from eventvec.predicting.decision_rows import DecisionRows
 from eventvec.sequences import Array
 from eventvec.statistics import Estimate
 from eventvec.statistics.decision_costs import (
     PARTS,
-    ChosenApart,
     Costs,
-    Judged,
-    Means,
-    acted,
-    around,
+    Resampled,
     chosen_apart,
     divide,
-    log_odds,
+    means,
     net_benefit,
     paying_threshold,
 )
 from eventvec.statistics.resampling import resample
 from eventvec.tables.label_times import doubts
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MODEL, BREAK_EVEN, NOBODY, EVERYBODY, RULE = "model", "break-even", "nobody", "everybody", "rule"
 """The policies: by the model's threshold, by the break-even as the threshold, without one, and by the caller's rule."""
@@ -44,200 +38,178 @@ SAVED = "How much an action prevents is taken as given and alike for all; only a
 
 
 @dataclass(frozen=True, eq=False)
-class Decided:
-    """What is decided, and on which rows.
+class _Decision:
+    """What the policies do and cost.
 
     Args:
-        judged: The rows.
+        rows: The rows.
         costs: What an action and a case cost.
-        label: The name of the label.
-        of: The class that is a case.
-        by_rule: `(n,)` bool, whether the caller's rule acts on each row; None without a rule.
-        factor: By what variances of the model's costs are multiplied, because its trainings overlap.
-        seed: The seed of the parts and of the resampling.
+        drawn: `(replicates, entities)` how often each entity counts, see `resampling.resample`.
+        threshold: The threshold to use, which is chosen on all rows.
+        acts: `(n,)` bool, whom each policy acts on, by its name.
+        costing: What each policy costs per `PER` rows. The thresholds of the model are chosen anew on resampled
+            entities.
     """
 
-    judged: Judged
+    rows: DecisionRows
     costs: Costs
-    label: str
-    of: str
-    by_rule: Array | None
-    factor: float
-    seed: int
-
-
-@dataclass(frozen=True, eq=False)
-class _Policies:
-    """The policies by name, `(n,)` bool whom each acts on, and their costs per `PER` rows.
-
-    The first column of `means` is the model's, whose thresholds are chosen anew on resampled entities.
-    """
-
-    names: list[str]
-    acts: list[Array]
-    means: Means
-    factor: float
+    drawn: Array
+    threshold: float
+    acts: dict[str, Array]
+    costing: dict[str, Resampled]
 
     def cost(self, name: str) -> Estimate:
         """Return what a policy costs."""
-        return self.means.estimate(self.names.index(name), self.factor if name in (MODEL, BREAK_EVEN) else 1.0)
+        return self.costing[name].estimate(self.rows.factor if name in (MODEL, BREAK_EVEN) else 1.0, least=0)
 
     def saved(self, name: str) -> Estimate:
         """Return by how much the model costs less than a policy, below 0 where it costs more."""
-        return self.means.difference(self.names.index(name), 0, self.factor)
+        return (self.costing[name] - self.costing[MODEL]).estimate(self.rows.factor, signed=True)
 
     @property
     def simple(self) -> str:
         """The cheaper one of acting on nobody and on everybody."""
-        return min((NOBODY, EVERYBODY), key=lambda name: self.means.values[self.names.index(name)])
+        return min((NOBODY, EVERYBODY), key=lambda name: self.costing[name].value)
 
     @property
     def advantage(self) -> Estimate:
         """By how much the model costs less than the cheaper one, which is chosen anew on resampled entities."""
-        places = [self.names.index(name) for name in (NOBODY, EVERYBODY)]
-        again = self.means.again[:, places].min(1) - self.means.again[:, 0]
-        value = self.means.values[places].min() - self.means.values[0]
-        return around(float(value), again, self.factor, signed=True)
+        nobody, everybody = self.costing[NOBODY], self.costing[EVERYBODY]
+        cheaper = Resampled(min(nobody.value, everybody.value), np.minimum(nobody.again, everybody.again))
+        return (cheaper - self.costing[MODEL]).estimate(self.rows.factor, signed=True)
 
 
-def answered(decided: Decided, notes: tuple[str, ...], with_net_benefit: bool) -> Answer:
+def answered(rows: DecisionRows, costs: Costs, label: str, of: str, seed: int, with_net_benefit: bool) -> Answer:
     """Return the answer to what is decided.
 
     Args:
-        decided: The rows and the costs.
-        notes: Sentences about the rows.
+        rows: The rows.
+        costs: What an action and a case cost.
+        label: The name of the label.
+        of: The class that is a case.
+        seed: The seed of the parts and of the resampling.
         with_net_benefit: Whether there is a decision curve too.
     """
-    judged, costs = decided.judged, decided.costs
-    drawn, parts = resample(judged.entities, seed=decided.seed), divide(judged.entities, decided.seed)
-    chosen, threshold = chosen_apart(judged, costs, parts, drawn), paying_threshold(judged, costs.break_even)
-    policies = _policies(decided, chosen, drawn)
-    tables: dict[str, Any] = {"policies": _rows(decided, policies, threshold)}
+    judged, parts = rows.judged, divide(rows.judged.entities, seed)
+    drawn = resample(judged.entities, seed=seed)
+    chosen = chosen_apart(judged, costs, parts, drawn)
+    acts = {
+        MODEL: chosen.acts,
+        BREAK_EVEN: judged.probabilities >= costs.break_even,
+        NOBODY: np.zeros_like(chosen.acts),
+        EVERYBODY: np.ones_like(chosen.acts),
+    }
+    acts |= {} if rows.by_rule is None else {RULE: rows.by_rule}
+    fixed = means(PER * costs.of(judged.is_case, np.column_stack(list(acts.values()))), judged, drawn)
+    costing = dict(zip(acts, [Resampled(fixed[0].value, PER * chosen.again), *fixed[1:]], strict=True))
+    decision = _Decision(rows, costs, drawn, paying_threshold(judged, costs), acts, costing)
+    tables: dict[str, Any] = {"policies": _policies(decision)}
     figures: tuple[Chart, ...] = ()
     if costs.break_even < 1:
-        tables["curve"] = _curve(decided, threshold, drawn)
-        figures = (_cost_chart(tables["curve"], policies, threshold),)
-        part_of_rows = parts[judged.groups]
+        tables["curve"] = _curve(decision)
+        figures = (_cost_chart(tables["curve"], decision),)
+        counts = np.bincount(parts[judged.groups], minlength=PARTS).tolist()
         tables["parts"] = [
-            {"part": part + 1, "rows": int((part_of_rows == part).sum()), "threshold": _finite(each)}
-            for part, each in enumerate(chosen.thresholds.tolist())
+            {"part": part, "rows": count, "threshold": _finite(each)}
+            for part, (count, each) in enumerate(zip(counts, chosen.thresholds.tolist(), strict=True), 1)
         ]
     if with_net_benefit:
-        tables["net_benefit"] = _decision_curve(decided, drawn)
+        tables["net_benefit"] = _decision_curve(decision)
         figures = (*figures, _decision_chart(tables["net_benefit"]))
-    acts = acted(judged.probabilities, threshold)
+    acted = int((judged.probabilities >= decision.threshold).sum())
     facts = {
-        "label": decided.label, "of": decided.of, "rows": len(acts), "entities": judged.entities,
+        "label": label, "of": of, "rows": len(judged.is_case), "entities": judged.entities,
         "cases": int(judged.is_case.sum()), "action": costs.action, "case": costs.case, "saves": costs.saves,
-        "threshold": _finite(threshold), "break_even": costs.break_even, "acted": int(acts.sum()),
-        "cost": policies.cost(MODEL), "advantage": policies.advantage,
+        "threshold": _finite(decision.threshold), "break_even": costs.break_even, "acted": acted,
+        "cost": decision.cost(MODEL), "advantage": decision.advantage,
     }  # fmt: skip
-    about = doubts(notes)
-    verdict = (*_verdict(decided, policies, threshold, acts)[: 5 - len(about)], *about)
-    about_costs = _notes(decided, policies, threshold)
-    return Answer(verdict, tables, (*about_costs, *notes), figures, facts, title=f"On whom to act: {decided.label}")
+    about = doubts(rows.notes)
+    verdict = (*_verdict(decision, acted)[: 5 - len(about)], *about)
+    return Answer(verdict, tables, (*_notes(decision), *rows.notes), figures, facts, title=f"On whom to act: {label}")
 
 
 def _finite(threshold: float) -> float | None:
     return threshold if np.isfinite(threshold) else None
 
 
-def _policies(decided: Decided, chosen: ChosenApart, drawn: Array) -> _Policies:
-    judged, n = decided.judged, len(decided.judged.is_case)
-    acts = {
-        MODEL: chosen.acts,
-        BREAK_EVEN: acted(judged.probabilities, decided.costs.break_even),
-        NOBODY: np.zeros(n, bool),
-        EVERYBODY: np.ones(n, bool),
-    }
-    if decided.by_rule is not None:
-        acts[RULE] = decided.by_rule
-    means = Means.of(PER * decided.costs.of(judged.is_case, np.column_stack(list(acts.values()))), judged, drawn)
-    again = np.column_stack([PER * chosen.again, means.again[:, 1:]])
-    return _Policies(list(acts), list(acts.values()), Means(means.values, again), decided.factor)
-
-
-def _rows(decided: Decided, policies: _Policies, threshold: float) -> list[dict[str, Any]]:
+def _policies(decision: _Decision) -> list[dict[str, Any]]:
     """Return the table of policies."""
-    weights, cases = decided.judged.weights, decided.judged.weights * decided.judged.is_case
-    at = {MODEL: _finite(threshold), BREAK_EVEN: min(decided.costs.break_even, 1.0)}
+    judged = decision.rows.judged
+    weights, cases = judged.weights, judged.weights * judged.is_case
+    at = {MODEL: _finite(decision.threshold), BREAK_EVEN: min(decision.costs.break_even, 1.0)}
     return [
         {
             "policy": name,
             "threshold": at.get(name),
-            "cost": policies.cost(name),
-            "model_saves": None if name == MODEL else policies.saved(name),
+            "cost": decision.cost(name),
+            "model_saves": None if name == MODEL else decision.saved(name),
             "acted": float(weights @ acts / weights.sum()),
             "reached": float(cases @ acts / cases.sum()) if cases.any() else None,
         }
-        for name, acts in zip(policies.names, policies.acts, strict=True)
+        for name, acts in decision.acts.items()
     ]
 
 
-def _curve(decided: Decided, threshold: float, drawn: Array) -> list[dict[str, Any]]:
+def _curve(decision: _Decision) -> list[dict[str, Any]]:
     """Return the cost at thresholds around the chosen one, or around the break-even if that is at an end."""
-    judged, centre = decided.judged, threshold if 0 < threshold < 1 else decided.costs.break_even
-    places = 1 / (1 + np.exp(-(log_odds(centre) + AROUND)))
+    judged, factor = decision.rows.judged, decision.rows.factor
+    centre = decision.threshold if 0 < decision.threshold < 1 else decision.costs.break_even
+    odds = centre / (1 - centre) * np.exp(AROUND)
+    places = odds / (1 + odds)
     places[len(AROUND) // 2] = centre
-    acts = acted(judged.probabilities[:, None], np.append(places, np.inf))  # the last one acts on nobody
-    means = Means.of(PER * decided.costs.of(judged.is_case, acts), judged, drawn)
+    acts = judged.probabilities[:, None] >= np.append(places, np.inf)  # the last one acts on nobody
+    *costing, nobody = means(PER * decision.costs.of(judged.is_case, acts), judged, decision.drawn)
     shares = judged.weights @ acts / judged.weights.sum()
     return [
         {
             "threshold": at,
-            "cost": means.estimate(place, decided.factor),
-            "saved": means.difference(-1, place, decided.factor),
-            "acted": float(shares[place]),
+            "cost": cost.estimate(factor, least=0),
+            "saved": (nobody - cost).estimate(factor, signed=True),
+            "acted": share,
         }
-        for place, at in enumerate(places.tolist())
+        for at, cost, share in zip(places.tolist(), costing, shares[:-1].tolist(), strict=True)
     ]
 
 
-def _decision_curve(decided: Decided, drawn: Array) -> list[dict[str, Any]]:
+def _decision_curve(decision: _Decision) -> list[dict[str, Any]]:
     """Return the net benefit of the model, of acting on everybody and on nobody, and by the rule, at thresholds."""
-    judged, n = decided.judged, len(DECISION_CURVE)
-    of_model = acted(judged.probabilities[:, None], DECISION_CURVE)
-    sets = {MODEL: of_model, EVERYBODY: np.ones_like(of_model), NOBODY: np.zeros_like(of_model)}
-    if decided.by_rule is not None:
-        sets[RULE] = np.broadcast_to(decided.by_rule[:, None], of_model.shape)
-    values = np.column_stack([net_benefit(judged.is_case, acts, DECISION_CURVE) for acts in sets.values()])
-    means = Means.of(values, judged, drawn)
-    rows = []
-    for place, at in enumerate(DECISION_CURVE.tolist()):
-        better = max((n + place, 2 * n + place), key=lambda column: means.values[column])
-        of_sets = {
-            name: means.estimate(group * n + place, decided.factor if name == MODEL else 1.0)
-            for group, name in enumerate(sets)
-        }
-        rows.append({"threshold": at, **of_sets, "gain": means.difference(place, better, decided.factor)})
-    return rows
+    judged, n = decision.rows.judged, len(DECISION_CURVE)
+    of_model = judged.probabilities[:, None] >= DECISION_CURVE
+    others = [name for name in (EVERYBODY, NOBODY, RULE) if name in decision.acts]
+    sets = {MODEL: of_model} | {name: np.repeat(decision.acts[name][:, None], n, 1) for name in others}
+    columns = dict[str, list[Estimate]]()
+    for name, acts in sets.items():
+        benefits = means(net_benefit(judged.is_case, acts, DECISION_CURVE), judged, decision.drawn)
+        columns[name] = [each.estimate(decision.rows.factor if name == MODEL else 1.0) for each in benefits]
+    return [
+        {"threshold": at, **{name: column[place] for name, column in columns.items()}}
+        for place, at in enumerate(DECISION_CURVE.tolist())
+    ]
 
 
-def _verdict(decided: Decided, policies: _Policies, threshold: float, acts: Array) -> list[str]:
+def _verdict(decision: _Decision, acted: int) -> list[str]:
     """Return the lines of the decision."""
-    costs, n, simple = decided.costs, len(acts), policies.simple
-    cost = _amount(policies.cost(MODEL))
+    costs, simple, n = decision.costs, decision.simple, len(decision.rows.judged.is_case)
+    cost = _amount(decision.cost(MODEL))
     if costs.break_even >= 1:
         lines = [
             f"Acting never pays: an action costs {costs.action:g}, and what it prevents is worth "
             f"{costs.saves * costs.case:g} at most, even if a case is certain.",
-            f"Acting on nobody costs {cost} per {PER:,} rows, {_beside(policies, EVERYBODY)}.",
+            f"Acting on nobody costs {cost} per {PER:,} rows, {_beside(decision, EVERYBODY)}.",
         ]
     else:
         lines = [
-            _whom(threshold, int(acts.sum()), n),
-            f"That costs {cost} per {PER:,} rows, {_beside(policies, NOBODY)} and {_beside(policies, EVERYBODY)}.",
+            _whom(decision.threshold, acted, n),
+            f"That costs {cost} per {PER:,} rows, {_beside(decision, NOBODY)} and {_beside(decision, EVERYBODY)}.",
         ]
-        if policies.advantage.place != "ahead" and not np.array_equal(
-            policies.acts[0], policies.acts[policies.names.index(simple)]
-        ):
+        differs = not np.array_equal(decision.acts[MODEL], decision.acts[simple])
+        if decision.advantage.place != "ahead" and differs:
             lines.append(f"No gain over {WORDS[simple]} is shown, which needs no model.")
-    if decided.by_rule is not None:
-        by_rule = policies.saved(RULE)
-        end = {"ahead": "", "behind": " Keep it.", "level": ""}[by_rule.place]
+    if RULE in decision.acts:
+        beside, end = _beside(decision, RULE), " Keep it." if decision.saved(RULE).place == "behind" else ""
         lines.append(
-            f"Your rule acts on {int(decided.by_rule.sum()):,} and costs {_amount(policies.cost(RULE))}: the model "
-            f"costs {_beside(policies, RULE)}.{end}"
+            f"Your rule acts on {int(decision.acts[RULE].sum()):,} and costs {_amount(decision.cost(RULE))}: the model "
+            f"{'is' if beside.startswith('level') else 'costs'} {beside}.{end}"
         )
     return lines
 
@@ -248,7 +220,7 @@ def _whom(threshold: float, count: int, n: int) -> str:
         return f"Act on everybody: it pays for all {n:,} rows."
     if not np.isfinite(threshold):
         return f"Act on nobody: it pays for none of {n:,} rows."
-    at = f"{threshold:.3g}".removeprefix("0")
+    at = _number(threshold) if threshold < 0.9995 else f"{threshold:.6f}".removeprefix("0")
     if count == 0:
         return f"Act on those with a probability of {at} or above, which none of {n:,} rows has."
     if count == n:
@@ -256,17 +228,16 @@ def _whom(threshold: float, count: int, n: int) -> str:
     return f"Act on those with a probability of {at} or above: the first {count:,} of {n:,}."
 
 
-def _beside(policies: _Policies, name: str) -> str:
+def _beside(decision: _Decision, name: str) -> str:
     """Return how the model's cost compares with that of a policy."""
-    saved, other = policies.saved(name), WORDS[name]
-    if max(abs(saved.low), abs(saved.high)) <= 1e-9 * policies.cost(MODEL).value:
+    saved, other = decision.saved(name), WORDS[name]
+    if max(abs(saved.low), abs(saved.high)) <= 1e-9 * decision.cost(MODEL).value:
         return f"the same as {other}"
     if saved.place == "level":
         return f"level with {other} ({_number(-saved.low)} more to {_number(saved.high)} less)"
-    size = Estimate(saved.value, saved.low, saved.high)
-    if saved.value < 0:
-        size = Estimate(-saved.value, -saved.high, -saved.low)
-    return f"{_amount(size)} {'less' if saved.value > 0 else 'more'} than {other}"
+    if saved.value > 0:
+        return f"{_amount(saved)} less than {other}"
+    return f"{_amount(Estimate(-saved.value, -saved.high, -saved.low))} more than {other}"
 
 
 def _amount(cost: Estimate) -> str:
@@ -285,12 +256,11 @@ def _number(value: float) -> str:
     return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
 
 
-def _notes(decided: Decided, policies: _Policies, threshold: float) -> tuple[str, ...]:
+def _notes(decision: _Decision) -> tuple[str, ...]:
     """Return sentences about how the threshold was chosen, and whether the break-even would be another one."""
-    costs, saved = decided.costs, policies.saved(BREAK_EVEN)
-    even = _number(min(costs.break_even, 1))
-    if costs.break_even >= 1:
+    if decision.costs.break_even >= 1:
         return (SAVED,)
+    even, saved = _number(decision.costs.break_even), decision.saved(BREAK_EVEN)
     how = (
         f"With true probabilities, acting pays from action / (saves × case) = {even} on. The threshold is where a "
         f"recalibration of the predictions reaches {even}. Entities were divided into {PARTS} parts; the cost is that "
@@ -299,26 +269,25 @@ def _notes(decided: Decided, policies: _Policies, threshold: float) -> tuple[str
     )
     if saved.place == "level":
         return (*how, SAVED)
-    than = "less" if saved.value > 0 else "more"
-    advice = "use the threshold" if saved.value > 0 else f"use {even} instead"
-    size = _number(abs(saved.value))
+    than, advice = ("less", "use the threshold") if saved.value > 0 else ("more", f"use {even} instead")
     differ = (
-        f"The threshold costs {size} {than} per {PER:,} rows than {even} as it is: the probabilities are not "
-        f"calibrated on these rows, or not along the line on which the threshold rests; {advice}."
+        f"The threshold costs {_number(abs(saved.value))} {than} per {PER:,} rows than {even} as it is: the "
+        "probabilities are not calibrated on these rows, or not along the line on which the threshold rests; "
+        f"{advice}."
     )
     return (*how, differ, SAVED)
 
 
-def _cost_chart(curve: list[dict[str, Any]], policies: _Policies, threshold: float) -> Chart:
+def _cost_chart(curve: list[dict[str, Any]], decision: _Decision) -> Chart:
     places, series = [row["threshold"] for row in curve], Series([row["saved"] for row in curve])
-    nobody, everybody = (policies.cost(name).value for name in (NOBODY, EVERYBODY))
+    nobody, everybody = (decision.cost(name).value for name in (NOBODY, EVERYBODY))
 
     def draw(axes: Axes) -> None:
         curves(axes, places, series, across="threshold of the probability", up=f"saved per {PER:,} rows")
         level(axes, 0.0, WORDS[NOBODY], right=True)
         level(axes, nobody - everybody, WORDS[EVERYBODY], right=True)
-        if 0 < threshold < 1:
-            axes.axvline(threshold, color=ORANGE, lw=1.5)
+        if 0 < decision.threshold < 1:
+            axes.axvline(decision.threshold, color=ORANGE, lw=1.5)
 
     caption = (
         "By how much it costs less than acting on nobody to act on the rows whose probability is at or above each "

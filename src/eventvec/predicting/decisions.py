@@ -7,48 +7,26 @@ entities is chosen on the others.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from eventvec.answers import Answer
-from eventvec.blocks.earlier_labels import EARLIER
-from eventvec.dataset import Dataset
 from eventvec.embedding import Progress
 from eventvec.errors import ConfigError, DataError, listed, nearest, shown
-from eventvec.examples.labelled import Examples, join_examples
-from eventvec.learners.held_out_scores import overlap
-from eventvec.learners.inputs import positive
-from eventvec.learners.stacking import MANY
 from eventvec.models import Model, check_model
-from eventvec.models.head import Head
 from eventvec.models.label_columns import class_names
 from eventvec.options import accepts, checked, gather, those_of
-from eventvec.predicting.caller_rules import acts_by_rule
-from eventvec.predicting.decision_answer import Decided, answered
+from eventvec.predicting.decision_answer import answered
 from eventvec.predicting.decision_options import DecisionOptions
-from eventvec.predicting.prediction import predicted
+from eventvec.predicting.decision_rows import given_rows, own_rows
 from eventvec.predicting.rows_to_predict import Events
-from eventvec.sequences import Array
-from eventvec.statistics.decision_costs import Costs, Judged
-from eventvec.tables.frames import with_key
-from eventvec.tables.label_times import TimedLabels, labelled_histories, labels_beside
-from eventvec.tables.read_options import LabelTime, Storage, TableFormat
-from eventvec.tables.sources import Tabular, columns_of, kept
+from eventvec.statistics.decision_costs import Costs
+from eventvec.tables.read_options import Storage, TableFormat
+from eventvec.tables.sources import Tabular
 
 FEWEST = 20
 """The smallest number of entities on which a decision is judged."""
-LATEST = "The rows are the latest ones of the model's labels, each predicted from earlier rows of other entities."
-BY_ENTITY = (
-    "The rows are all of the model's labels, each predicted from other entities. Later times may differ; labels that "
-    "became known later, given with their events, show it. Intervals of the model are wider because its trainings "
-    "overlap."
-)
-NEW = "The labels must be new to the model: on rows that it learned from, its decisions look better than they are."
-EARLIER_ALONE = "The earlier labels are those of the table of labels alone; known= (--known) names a table of all."
 
 
 @accepts(DecisionOptions, TableFormat, Storage)
@@ -125,6 +103,7 @@ def decide(
         DataError: If the tables cannot be used, or there are fewer than 20 entities.
 
     Example:
+        >>> import numpy as np
         >>> import polars as pl
         >>> import eventvec as ev
         >>> rng = np.random.default_rng(0)
@@ -157,38 +136,16 @@ def decide(
                 f"{without} is given without events and labels, and the rows that the model keeps have no keys; add "
                 "both (MODEL EVENTS LABELS), or leave it out"
             )
-        rows = _own_rows(model, name, place)
+        rows = own_rows(model, name, place)
     else:
         beside = {"static": static, "labels": known, "features": features, "progress": progress}
-        given = _Given(events, kept(with_key(labels)), rule, those_of(options, TableFormat, Storage), beside)
-        rows = _given_rows(model, name, classes, place, given, chosen)
+        reading = those_of(options, TableFormat, Storage)
+        rows = given_rows(model, name, classes, place, events, labels, rule, chosen, reading, beside)
     if rows.judged.entities < FEWEST:
         raise DataError(
-            f"there are rows of {rows.judged.entities:,} entities to judge a decision on; at least {FEWEST} are needed"
+            f"at least {FEWEST} entities are needed to judge a decision, and there are rows of {rows.judged.entities:,}"
         )
-    decided = Decided(rows.judged, costs, name, classes[place], rows.by_rule, rows.factor, chosen.seed)
-    return answered(decided, rows.notes, net_benefit)
-
-
-@dataclass(frozen=True, eq=False)
-class _DecisionRows:
-    """Rows to judge on, by what the variance of the model's costs is multiplied, whom a rule acts on, and notes."""
-
-    judged: Judged
-    factor: float
-    by_rule: Array | None
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class _Given:
-    """Events with labels, whom a rule acts on, the formats of tables, and what `predict` reads beside the events."""
-
-    events: Events
-    labels: Tabular
-    rule: Tabular | None
-    reading: Mapping[str, Any]
-    beside: Mapping[str, Any]
+    return answered(rows, costs, name, classes[place], chosen.seed, net_benefit)
 
 
 def _label(model: Model, label: str | None) -> tuple[str, list[str]]:
@@ -221,84 +178,10 @@ def _class(classes: list[str], of: Any, label: str) -> int:
         raise ConfigError(
             f"the label {shown(label)} has {len(classes):,} classes; name the one that is a case: of= (--of)"
         )
-    text = str(pa.array([of]).cast(pa.string())[0].as_py())
+    try:
+        text = str(pa.array([of]).cast(pa.string())[0].as_py())
+    except pa.ArrowException:  # such as a list
+        text = str(of)
     if text not in classes:
         raise ConfigError(f"the label {shown(label)} has no class {shown(text)}; {nearest(text, classes)}")
     return classes.index(text)
-
-
-def _own_rows(model: Model, name: str, place: int) -> _DecisionRows:
-    """Return the rows of a head that chose nothing in it."""
-    scores = model.heads[name].info["scores"] if name in model.heads else None
-    if scores is None:
-        why = "there were too few" if name in model.heads else "networks keep none"
-        raise ConfigError(
-            f"the model has no rows of {shown(name)} that it did not learn from, because {why}; give events and labels "
-            "that are new to it (MODEL EVENTS LABELS)"
-        )
-    held, several = scores.held_out, scores.held_out.predictions.ndim == 2
-    of_one = held.predictions[:, place] if several else np.abs(held.predictions - (1 - place))
-    is_case = (held.y == place).astype(np.float64)
-    judged = Judged(of_one.astype(np.float64), is_case, held.weights, held.groups)
-    if scores.latest is not None:
-        return _DecisionRows(judged, 1.0, None, (LATEST,))
-    return _DecisionRows(judged, overlap(5 if len(is_case) < MANY else 3), None, (BY_ENTITY,))
-
-
-def _given_rows(
-    model: Model, name: str, classes: list[str], place: int, given: _Given, chosen: DecisionOptions
-) -> _DecisionRows:
-    """Return rows with labels, predicted as of the times of their labels.
-
-    Args:
-        model: The model.
-        name: The label.
-        classes: Its classes.
-        place: The place of the class that is a case.
-        given: The events with their labels.
-        chosen: The options.
-    """
-    head = model.heads.get(name)
-    model = replace(model, heads={} if head is None else {name: head})  # other heads may need further tables
-    reading = {} if isinstance(given.events, Dataset) else {**model.info.get("reading", {}), **given.reading}
-    until = {} if chosen.until is None else {"until": chosen.until}
-    data = model.read(given.events, **reading, **until)
-    timed = _timed(data, given.labels, name, head, chosen)
-    beside, notes = given.beside, [NEW]
-    if head is not None and EARLIER in head.blocks and beside["labels"] is None:
-        beside, notes = {**beside, "labels": given.labels}, [NEW, EARLIER_ALONE]
-    table, rows = predicted(model, labelled_histories(data, timed), at=None, **beside)
-    examples = join_examples(rows.data, timed, of="rows")
-    notes += examples.notes
-    names = (f"{name}_p_{classes[place]}", f"p_{classes[place]}")
-    column = next(each for each in names if each in table.column_names)
-    probabilities = table.column(column).to_numpy()[examples.positions].astype(np.float64)
-    if (missing := np.isnan(probabilities)).any():
-        notes.append(f"{int(missing.sum()):,} rows that the model cannot read were left out.")
-        examples, probabilities = examples[~missing], probabilities[~missing]
-    units = np.arange(len(examples)) if examples.units is None else examples.units
-    groups = np.unique(units, return_inverse=True)[1].astype(np.int64)
-    by_rule = None if given.rule is None else acts_by_rule(given.rule, examples)
-    weights = np.ones(len(examples)) if examples.weights is None else positive(examples.weights)
-    judged = Judged(probabilities, _cases(examples, classes, place), weights, groups)
-    return _DecisionRows(judged, 1.0, by_rule, tuple(notes))
-
-
-def _timed(data: Dataset, labels: Tabular, name: str, head: Head | None, chosen: DecisionOptions) -> TimedLabels:
-    """Return the labels with their times, by default in the column that had those of the training."""
-    time = chosen.label_time
-    if time is None and head is not None and head.label_time in columns_of(labels):
-        time = head.label_time
-    options = LabelTime(time, head is not None and head.inclusive)
-    return labels_beside(data, labels, [name], options, key=chosen.key, group=chosen.group, weight=chosen.weight)
-
-
-def _cases(examples: Examples[Dataset], classes: list[str], place: int) -> Array:
-    """Return `(m,)` 1 for the rows of a class and 0 for others; refuse labels that the model does not know."""
-    texts = pa.array(np.asarray(examples.labels), from_pandas=True).cast(pa.string())
-    if unknown := sorted(set(pc.unique(texts).to_pylist()) - {*classes}):
-        raise DataError(
-            f"the label {shown(examples.name)} has {listed(map(shown, unknown))}, which the model did not learn; its "
-            f"classes are {listed(map(shown, classes))}"
-        )
-    return np.asarray(pc.equal(texts, classes[place]).to_numpy(zero_copy_only=False), np.float64)

@@ -24,8 +24,6 @@ LEAST = 1e-6
 """The smallest probability that is told from 0, and the distance from 1 of the largest."""
 SHIFT, SLOPE = 1.0, 0.5
 """The standard deviations of the prior of a recalibration: of its shift in log-odds, and of its slope around 1."""
-STEPS = 100
-"""The largest number of Newton's steps; a handful suffices."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,22 +85,17 @@ class Costs:
     @property
     def break_even(self) -> float:
         """The true probability of a case from which on an action pays; 1 or more where it never does."""
-        return self.action / (self.saves * self.case)
+        return self.action / self.saves / self.case  # the product of the two may be 0
+
+    @property
+    def aim(self) -> float:
+        """The log-odds of the break-even, infinity where an action never pays."""
+        return float(log_odds(self.break_even)) if self.break_even < 1 else float("inf")
 
     def of(self, is_case: Array, acts: Array) -> Array:
         """Return `(n, …)` what each row costs, from `(n,)` whether it is a case and `(n, …)` whether one acts on it."""
         is_case = is_case.reshape(-1, *[1] * (acts.ndim - 1))
         return np.asarray(self.action * acts + self.case * is_case * (1 - self.saves * acts))
-
-
-def acted(probabilities: Array, threshold: Array | float) -> Array:
-    """Return bool, whether a probability is at or above a threshold; 0 acts on all rows, infinity on none.
-
-    Example:
-        >>> acted(np.array([0.1, 0.3]), 0.3).tolist()
-        [False, True]
-    """
-    return np.asarray(probabilities >= threshold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,20 +123,13 @@ class Recalibration:
         return np.asarray(np.where(slope > 0, at, np.where(shift >= aim, -np.inf, np.inf)))
 
 
-def paying_threshold(judged: Judged, break_even: float) -> float:
+def paying_threshold(judged: Judged, costs: Costs) -> float:
     """Return the predicted probability from which on acting pays, by a recalibration on the rows.
 
     The recalibration is a logistic regression of the cases on the log-odds of the predictions (Cox 1958, Platt 1999),
     with a prior around the predictions as they are: few rows leave the threshold near the break-even, many rows correct
-    predictions that are too high, too low, too bold or too timid. Two other rules were tried on 200, 1,000 and 5,000
-    simulated rows with 2 to 30 % cases. The prediction with the least cost on the rows costs 4 to 30 % of what the best
-    threshold gains with 200 rows, and 1 to 3 % with 5,000; this threshold 1 to 15 % and less than 1 %. The break-even
-    itself costs nothing if the predictions are calibrated, but 4 to 280 % where their log-odds were shifted by .7, or
-    multiplied by 1.5 or .6, and this threshold at most 21 %.
-
-    Args:
-        judged: The rows.
-        break_even: The true probability from which on acting pays, see `Costs`.
+    predictions that are too high, too low, too bold or too timid. The prediction with the least cost on the rows is a
+    noisier choice, see `docs/how-to/decide.md`.
 
     Returns:
         A probability; 0 if one should act on all rows, infinity if on none.
@@ -152,13 +138,11 @@ def paying_threshold(judged: Judged, break_even: float) -> float:
         >>> rng = np.random.default_rng(0)
         >>> p, rows = rng.random(4000), np.arange(4000)
         >>> is_case = (rng.random(4000) < p / 2).astype(float)  # the predictions are twice what is true
-        >>> 0.35 < paying_threshold(Judged(p, is_case, np.ones(4000), rows), 0.2) < 0.45
+        >>> 0.35 < paying_threshold(Judged(p, is_case, np.ones(4000), rows), Costs(1, 5)) < 0.45
         True
     """
-    if break_even >= 1:
-        return float("inf")
     fitted = recalibrate(judged)
-    return probability_of(float(fitted.reaches(log_odds(break_even), fitted.line)))
+    return probability_of(float(fitted.reaches(costs.aim, fitted.line)))
 
 
 def log_odds(probability: Any) -> Any:
@@ -169,48 +153,38 @@ def log_odds(probability: Any) -> Any:
 
 def probability_of(log_odds_: float) -> float:
     """Return the probability of log-odds, 0 below the least that is told from 0, and infinity above the largest."""
-    largest = -float(log_odds(LEAST))
-    if not -largest < log_odds_ < largest:
-        return 0.0 if log_odds_ <= -largest else float("inf")
+    if abs(log_odds_) >= log_odds(1):
+        return 0.0 if log_odds_ < 0 else float("inf")
     return float(1 / (1 + np.exp(-log_odds_)))
 
 
 def recalibrate(judged: Judged) -> Recalibration:
-    """Return the line that maximises likelihood times prior, by damped Newton's steps.
+    """Return the line that maximises likelihood times prior.
 
     The likelihood is concave and the prior strictly so, so there is one maximum, also where a threshold separates the
     cases from the others.
     """
-    x, y, weights = log_odds(judged.probabilities), judged.is_case, judged.weights / judged.weights.mean()
-    centre = float(np.average(x, weights=weights))
-    x, prior, precision = x - centre, np.array([centre, 1.0]), np.array([SHIFT**-2, SLOPE**-2])
+    from scipy.optimize import minimize  # type: ignore[import-untyped]
 
-    def height(line: Array) -> float:
-        z = line[0] + line[1] * x
-        return float(weights @ (y * z - np.logaddexp(0, z)) - 0.5 * precision @ (line - prior) ** 2)
+    z, weights = log_odds(judged.probabilities), judged.weights / judged.weights.mean()
+    centre, n = float(np.average(z, weights=weights)), len(z)
+    x = np.stack([np.ones(n), z - centre], 1)
+    prior, precision = np.array([centre, 1.0]), np.array([SHIFT, SLOPE]) ** -2
 
-    line, best = prior, height(prior)
-    for _ in range(STEPS):
-        gradients, curvature = _slopes(line, x, y, weights)
-        step, scale = np.linalg.solve(curvature, gradients.sum(0) - precision * (line - prior)), 1.0
-        while (there := height(line + scale * step)) < best and scale > 1e-6:
-            scale /= 2
-        if there < best:
-            break
-        line, risen, best = line + scale * step, there - best, there
-        if risen <= 1e-10 * (1 + abs(best)):
-            break
-    gradients, curvature = _slopes(line, x, y, weights)
-    return Recalibration(centre, line, np.linalg.solve(curvature, gradients.T).T)
+    def pulls(line: Array) -> Array:
+        return np.asarray(x * (weights * (judged.is_case - 1 / (1 + np.exp(-(x @ line)))))[:, None])
 
+    def loss(line: Array) -> tuple[float, Array]:
+        at, off = x @ line, line - prior
+        height = weights @ (judged.is_case * at - np.logaddexp(0, at)) - precision @ off**2 / 2
+        return -height / n, (precision * off - pulls(line).sum(0)) / n
 
-def _slopes(line: Array, x: Array, y: Array, weights: Array) -> tuple[Array, Array]:
-    """Return `(n, 2)` the gradient of the log-likelihood of each row, and `(2, 2)` minus the curvature with prior."""
-    p = 1 / (1 + np.exp(-(line[0] + line[1] * x)))
-    rest, spread = weights * (y - p), weights * p * (1 - p)
-    cross = spread @ x
-    curvature = np.array([[spread.sum() + SHIFT**-2, cross], [cross, spread @ x**2 + SLOPE**-2]])
-    return np.stack([rest, rest * x], 1), curvature
+    def curvature(line: Array) -> Array:
+        p = 1 / (1 + np.exp(-(x @ line)))
+        return np.asarray(((x * (weights * p * (1 - p))[:, None]).T @ x + np.diag(precision)) / n)
+
+    line = minimize(loss, prior, jac=True, hess=curvature, method="trust-exact", options={"gtol": 1e-10}).x
+    return Recalibration(centre, line, np.linalg.solve(n * curvature(line), pulls(line).T).T)
 
 
 def divide(entities: int, seed: int) -> Array:
@@ -246,67 +220,53 @@ def chosen_apart(judged: Judged, costs: Costs, parts: Array, drawn: Array) -> Ch
         parts: `(entities,)` the part of each entity.
         drawn: `(replicates, entities)` how often each entity counts, see `resampling.resample`.
     """
-    of_rows, count = parts[judged.groups], int(parts.max()) + 1
-    if costs.break_even >= 1:
-        nobody = np.zeros(len(judged.is_case), bool)
-        means = Means.of(costs.of(judged.is_case, nobody)[:, None], judged, drawn)
-        return ChosenApart(np.full(count, np.inf), nobody, means.again[:, 0])
-    aim, lines, pulls = float(log_odds(costs.break_even)), list[Recalibration](), list[Array]()
-    for part in range(count):
+    of_rows, lines, pulls = parts[judged.groups], list[Recalibration](), list[Array]()
+    for part in range(int(parts.max()) + 1):
         others = judged.part(of_rows != part)
         lines.append(recalibrate(others))
         pulls.append(others.sums(lines[-1].pulls, len(parts)))  # 0 of the entities of the part itself
-    thresholds = np.array([probability_of(float(each.reaches(aim, each.line))) for each in lines])
+    thresholds = np.array([probability_of(float(each.reaches(costs.aim, each.line))) for each in lines])
     idle, busy = (costs.of(judged.is_case, np.full(len(of_rows), acts)) * judged.weights for acts in (False, True))
     x, again = log_odds(judged.probabilities), np.empty(len(drawn))
     for place, row in enumerate(drawn):
         counts = row.astype(np.float64)
         moved = (line.line + (counts - 1) @ pull for line, pull in zip(lines, pulls, strict=True))
-        at = np.array([line.reaches(aim, each) for line, each in zip(lines, moved, strict=True)])
+        at = np.array([line.reaches(costs.aim, each) for line, each in zip(lines, moved, strict=True)])
         times = counts[judged.groups]
         again[place] = (times @ np.where(x >= at[of_rows], busy, idle)) / (times @ judged.weights)
-    return ChosenApart(thresholds, acted(judged.probabilities, thresholds[of_rows]), again)
+    return ChosenApart(thresholds, judged.probabilities >= thresholds[of_rows], again)
 
 
 @dataclass(frozen=True, eq=False)
-class Means:
-    """Weighted means over rows, and the same on resampled entities.
+class Resampled:
+    """A number, and `(replicates,)` the same on resampled entities."""
 
-    Args:
-        values: `(k,)` the means.
-        again: `(replicates, k)` those on resampled entities.
-    """
-
-    values: Array
+    value: float
     again: Array
 
-    @classmethod
-    def of(cls, values: Array, judged: Judged, drawn: Array) -> Means:
-        """Return the means of the columns of `(n, k)` values; `drawn` is as for `chosen_apart`."""
-        sums = judged.sums(np.column_stack([values, np.ones(len(values))]) * judged.weights[:, None], judged.entities)
-        total, again = sums.sum(0), np.stack([each.astype(np.float64) @ sums for each in drawn])
-        return cls(total[:-1] / total[-1], again[:, :-1] / again[:, -1:])
+    def __sub__(self, other: Resampled) -> Resampled:
+        return Resampled(self.value - other.value, self.again - other.again)
 
-    def estimate(self, place: int, factor: float = 1.0) -> Estimate:
-        """Return one mean with its interval of 95 %, whose variance is multiplied by a factor."""
-        return around(float(self.values[place]), self.again[:, place], factor)
+    def estimate(self, factor: float = 1.0, signed: bool = False, least: float = -np.inf) -> Estimate:
+        """Return the number with its interval of 95 %.
 
-    def difference(self, place: int, other: int, factor: float = 1.0) -> Estimate:
-        """Return one mean minus another on the same entities, with the interval of the difference."""
-        again = self.again[:, place] - self.again[:, other]
-        return around(float(self.values[place] - self.values[other]), again, factor, signed=True)
+        Args:
+            factor: By what the variance is multiplied.
+            signed: Whether it is a difference.
+            least: The smallest number that is possible.
+        """
+        half = NORMAL * float(np.sqrt(factor) * np.std(self.again, ddof=1))
+        return Estimate(self.value, max(self.value - half, least), self.value + half, signed)
 
 
-def around(value: float, again: Array, factor: float = 1.0, signed: bool = False) -> Estimate:
-    """Return a number with its interval of 95 %, from the number on resampled entities.
-
-    Args:
-        value: The number.
-        again: `(replicates,)` the number on resampled entities.
-        factor: By what the variance is multiplied.
-        signed: Whether it is a difference.
-    """
-    return Estimate.around(value, NORMAL * float(np.sqrt(factor) * np.std(again, ddof=1)), signed=signed)
+def means(values: Array, judged: Judged, drawn: Array) -> list[Resampled]:
+    """Return the weighted mean of each column of `(n, k)` values over rows; `drawn` is as for `chosen_apart`."""
+    sums = judged.sums(np.column_stack([values, np.ones(len(values))]) * judged.weights[:, None], judged.entities)
+    total, again = sums.sum(0), np.stack([each.astype(np.float64) @ sums for each in drawn])
+    return [
+        Resampled(float(each), column)
+        for each, column in zip(total[:-1] / total[-1], (again[:, :-1] / again[:, -1:]).T, strict=True)
+    ]
 
 
 def net_benefit(is_case: Array, acts: Array, thresholds: Array) -> Array:
