@@ -280,7 +280,8 @@ def _of_row(head: Head, told: Mapping[str, Any]) -> tuple[str, ...]:
     sums = dict[str, float]()
     for each in told["reasons"]:
         sums[each["because"]] = sums.get(each["because"], 0.0) + each["contribution"]  # some features say the same
-    return (*lines, *(f"{size:+.2f}  {because}" for because, size in [*sums.items()][:LINES]))
+    largest = sorted(sums.items(), key=lambda each: -abs(each[1]))[:LINES]
+    return (*lines, *(f"{size:+.2f}  {because}" for because, size in largest))
 
 
 def _of_rows(head: Head, features: list[dict[str, Any]], n: int) -> tuple[str, ...]:
