@@ -53,6 +53,7 @@ def test_rows_with_whole_weights_count_as_often_as_copies() -> None:
     limit = 0.2 * len(copies)
     hits = sum(y[i] for i in order[: int(limit)]) + (limit - int(limit)) * y[order[int(limit)]]
     assert each.found.value == pytest.approx(hits / y[copies].sum())
+    assert each.rows == len(set(order[: int(np.ceil(limit))]))
 
 
 def test_the_interval_is_that_of_resampled_entities() -> None:

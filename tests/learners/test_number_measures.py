@@ -48,3 +48,10 @@ def test_equal_numbers_have_no_r2() -> None:
     of = errors(np.full(50, 3.0), np.full(50, 4.0), EntityErrors.of(np.arange(50), np.ones(50)))
     assert np.isnan(of.r2.value)
     assert of.rmse.value == of.mae.value == of.median.value == 1
+
+
+def test_the_largest_labels_do_not_overflow() -> None:
+    entities = EntityErrors.of(np.arange(60), np.ones(60))
+    y = np.random.default_rng(0).normal(size=60)
+    small, large = (errors(size * y, size * (y + 0.1), entities).r2 for size in (1.0, 1e100))
+    assert (large.value, large.low) == pytest.approx((small.value, small.low))

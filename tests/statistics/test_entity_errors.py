@@ -76,3 +76,11 @@ def test_the_rate_of_a_part_reads_its_own_rows() -> None:
     rate = EntityErrors.of(groups, weights).part(some).rate(is_true[some])
     assert rate.value == pytest.approx(np.average(is_true[some], weights=weights[some]))
     assert np.isnan(EntityErrors.of(groups, weights).part(np.zeros(300, bool)).rate(is_true[:0]).value)
+
+
+def test_one_entity_tells_nothing_of_others() -> None:
+    """Its rows add up to no change, which is no interval of no length."""
+    one = EntityErrors.of(np.zeros(40, int), np.ones(40))
+    values = np.random.default_rng(0).normal(size=40)
+    assert np.isnan(one.mean(values).half_width)
+    assert (one.rate(values > 0).low, one.rate(values > 0).high) == pytest.approx(wilson((values > 0).mean(), 1))

@@ -6,6 +6,7 @@ hold; numbers have errors. With a column of groups, there are the measures of ea
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,8 @@ from eventvec.learners.probability_measures import (
     reliability,
 )
 from eventvec.learners.row_groups import Groups
-from eventvec.learners.subgroup_measures import LEVEL, SCORE, SCORES, Difference, by_subgroup
+from eventvec.learners.subgroup_measures import LEVEL, SCORE, SCORES, Difference, Subgroup, by_subgroup
+from eventvec.quantities import plain_number
 from eventvec.statistics import Estimate
 from eventvec.statistics.entity_errors import EntityErrors
 
@@ -96,7 +98,7 @@ def _of_numbers(rows: HeldOut, entities: EntityErrors) -> tuple[dict[str, list[R
         {"measure": name, "value": getattr(of, field), "constant": getattr(constant, field).value}
         for field, name in names.items()
     ]
-    sentence = f"Half of the predictions are within {of.median} of the number."
+    sentence = f"Half of the predictions are within {_plain(of.median)} of the number."
     return {"measures": measures}, sentence, ("`constant` is the measure of a model that always predicts the mean.",)
 
 
@@ -177,7 +179,7 @@ def _off(line: Calibration, ratio: Estimate) -> str:
         return f"Its probabilities are too extreme: their calibration slope is {slope}, and 1 is right."
     if slope.low > 1 and slope.value > TIMID:
         return f"Its probabilities are too near to one another: their calibration slope is {slope}, and 1 is right."
-    if not ratio.low <= 1 <= ratio.high and abs(ratio.value - 1) > OFF:
+    if (ratio.low > 1 or ratio.high < 1) and abs(ratio.value - 1) > OFF:
         side = "low" if ratio.value > 1 else "high"
         return f"Its probabilities are too {side}: what came true is {ratio} times what was predicted."
     return ""
@@ -203,11 +205,13 @@ def _of_groups(task: Task, rows: HeldOut, entities: EntityErrors, groups: Groups
     subgroups, differences = by_subgroup(task, rows.y, rows.predictions, entities, rows.subgroups)
     found = [each for each in differences if each.found]
     table = list[Row]()
-    for each in subgroups:
+    of_codes = {each.code: each for each in subgroups}
+    for code, name in enumerate(groups.names):
+        each = of_codes.get(code, Subgroup(code, 0, 0))
         differs = ", ".join(other.measure for other in found if other.code == each.code)
-        row: Row = {"group": groups.names[each.code], "rows": each.rows, "entities": each.entities}
-        names = ("rate", "prediction", "ratio", "score", "true_positives", "false_positives")
-        row |= {name: value for name in names if (value := getattr(each, name)) is not None}
+        row: Row = {"group": name, "rows": each.rows, "entities": each.entities}
+        fields = ("rate", "prediction", "ratio", "score", "true_positives", "false_positives")
+        row |= {field: value for field in fields if (value := getattr(each, field)) is not None}
         if task == "numeric" and "rate" in row:
             row["mean"] = row.pop("rate")
         table.append({**row, "differs": TOO_FEW if each.score is None else differs})
@@ -216,14 +220,14 @@ def _of_groups(task: Task, rows: HeldOut, entities: EntityErrors, groups: Groups
          "corrected_p": each.corrected}
         for each in differences
     ]  # fmt: skip
-    return {"groups": table, "group_differences": told}, _which(groups, found, bool(differences), len(table))
+    return {"groups": table, "group_differences": told}, _which(task, groups, found, bool(differences), len(subgroups))
 
 
-def _which(groups: Groups, found: Sequence[Difference], tested: bool, count: int) -> str:
+def _which(task: Task, groups: Groups, found: Sequence[Difference], tested: bool, count: int) -> str:
     """Return the sentence about groups that differ."""
     column = shown(groups.column)
     if not tested:
-        return f"The groups of {column} have too few rows to compare them."
+        return f"The groups of {column} have too few rows, or rows of a class, to compare them."
     if not found:
         return f"No group of {column} certainly differs from the others in score or calibration."
     strongest = max(found, key=lambda each: abs(each.difference.value) / each.difference.half_width)
@@ -231,7 +235,14 @@ def _which(groups: Groups, found: Sequence[Difference], tested: bool, count: int
     rest = f"; {others} more of {count} groups differ{'s' if others == 1 else ''} too" if others else ""
     how = "score" if strongest.measure == SCORE else "what came true minus what was predicted"
     name = shown(groups.names[strongest.code])
-    return f"Group {name} of {column} differs from the others in {how}: {strongest.difference}{rest}."
+    difference = _plain(strongest.difference, "+") if task == "numeric" else strongest.difference
+    return f"Group {name} of {column} differs from the others in {how}: {difference}{rest}."
+
+
+def _plain(of: Estimate, sign: str = "") -> str:
+    """Return a number in the unit of the label, which may be large or small, with its interval."""
+    number, low, high = (f"{sign if each > 0 else ''}{plain_number(each)}" for each in (of.value, of.low, of.high))
+    return number if math.isnan(of.low) else f"{number} ({low} to {high})"
 
 
 def _about_groups(task: Task, groups: Groups) -> str:

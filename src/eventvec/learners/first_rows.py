@@ -23,7 +23,7 @@ class First:
 
     Args:
         share: Their share of all rows, before their number is rounded.
-        rows: Their number.
+        rows: Their number; with weights, that of the rows that have this share of all weight.
         found: The share of all rows of class 1 that are among them.
         precision: The share of class 1 among them.
         lift: How many times as many of class 1 they hold as random rows would.
@@ -79,5 +79,5 @@ def first_rows(y: Array, probabilities: Array, entities: EntityErrors, shares: S
         among = len(np.unique(entities.groups[inside > 0]))
         of_precision = (hits / part - precision) / entities.total
         right = entities.share(precision, of_precision, among)
-        first.append(First(share, count, held, right, Estimate(found / part, held.low / part, held.high / part)))
+        first.append(First(share, last + 1, held, right, Estimate(found / part, held.low / part, held.high / part)))
     return first

@@ -235,7 +235,7 @@ class _Errors:
         x = _beside(self.prepared.job.x[rows][:, columns], self.predicted[rows])
         weights = None if self.job.weights is None else self.weights[rows]
         data = need("lightgbm", "eval").Dataset(
-            x, self.errors[rows], weight=weights, params={**BINNING, "num_threads": self.job.num_threads or 1}
+            x, np.zeros(len(rows)), weight=weights, params={**BINNING, "num_threads": self.job.num_threads or 1}
         )
         return data.construct()
 

@@ -53,7 +53,7 @@ def errors(y: Array, predictions: Array, entities: EntityErrors) -> Errors:
     of_square, of_variance = (squares - square) / total, (spreads - variance) / total
     r2 = Estimate(math.nan)
     if variance > 1e-28 * float(weights @ y**2 / total):  # and not rounding
-        of_r2 = (of_variance * square / variance - of_square) / variance
+        of_r2 = of_variance / variance * (square / variance) - of_square / variance
         r2 = entities.estimate(1 - square / variance, of_r2, most=1.0)
     return Errors(
         entities.estimate(rmse, of_square / (2 * rmse) if rmse else of_square, 0.0),

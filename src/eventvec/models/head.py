@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -119,7 +121,7 @@ def check_coverage(model: str, heads: Mapping[str, Head], coverage: float | None
     """
     if coverage is None:
         return
-    if isinstance(coverage, bool) or not isinstance(coverage, int | float) or not 0 < coverage < 1:
+    if isinstance(coverage, bool) or not isinstance(coverage, Real) or not 0 < coverage < 1:
         raise ConfigError(f"coverage must be above 0 and below 1, such as .9 for 90 %, got {shown(coverage)}")
     numbers = {name: head.intervals for name, head in heads.items() if head.target.task == "numeric"}
     if not numbers:
@@ -133,7 +135,7 @@ def check_coverage(model: str, heads: Mapping[str, Head], coverage: float | None
                 f"{shown(name)} has no intervals, because it learned from too few rows; leave out coverage"
             )
         if coverage > intervals.highest:
-            most = int(intervals.highest * 1000) / 1000
+            most = math.floor(intervals.highest * 1e6) / 1e6
             raise ConfigError(
                 f"coverage must be at most {most:g}, because {shown(name)} learned from {intervals.entities:,} "
                 f"entities, got {coverage:g}"

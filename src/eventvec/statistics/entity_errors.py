@@ -64,7 +64,12 @@ class EntityErrors:
         return of_rows if self.alone else np.bincount(self.groups, of_rows)
 
     def error(self, changes: Array) -> float:
-        """Return the standard error of a number, from `(m,)` its change by the weight of each row."""
+        """Return the standard error of a number, from `(m,)` its change by the weight of each row.
+
+        It is NaN of one entity, which tells nothing of another one.
+        """
+        if self.entities < 2:
+            return math.nan
         return float(np.sqrt(self.factor * (self.changes(changes) ** 2).sum()))
 
     def freedom(self, changes: Array) -> float:
