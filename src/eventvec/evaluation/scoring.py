@@ -83,8 +83,8 @@ def score_features(
             that is not known.
         names: What each feature of a set is, `d` texts. Single features are checked in these sets, and the verdict
             begins with one that predicts the label nearly without error.
-        subgroups: A column by its name, such as ``{"region": regions}``, with `(n,)` texts, booleans or whole numbers, at
-            most 50 different ones: measures are told for each of its groups too.
+        subgroups: A column by its name, such as ``{"region": regions}``, with `(n,)` texts, booleans or whole numbers,
+            at most 50 different ones: measures are told for each of its groups too.
         progress: Called with the number of folds that are done, of all folds, and the name of the next one.
         options: The fields of `EvaluationOptions` (task, folds, fractions, seed, models, num_threads).
 
