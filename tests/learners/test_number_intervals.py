@@ -49,14 +49,6 @@ def test_the_quantile_of_weights_is_that_of_a_loop() -> None:
         assert half_width(errors, coverage, weights, entities) == errors[place]
 
 
-def test_a_weight_of_two_is_a_row_twice() -> None:
-    errors = np.random.default_rng(1).exponential(size=200)
-    weights = np.where(np.arange(200) % 3, 1.0, 2.0)
-    twice = np.repeat(errors, weights.astype(int))
-    for coverage in (0.5, 0.8, 0.9):
-        assert half_width(errors, coverage, weights, 50) == half_width(twice, coverage, None, 50)
-
-
 def test_many_errors_are_kept_as_few_which_promise_hardly_more() -> None:
     errors, n = np.random.default_rng(2).exponential(size=50_000), 50_000
     kept, shares = quantiles(errors, np.ones(n))

@@ -80,34 +80,21 @@ def calibration(y: Array, probabilities: Array, entities: EntityErrors) -> tuple
         probabilities: `(m,)` those of class 1.
         entities: The entities of the rows.
     """
-    from scipy.optimize import minimize  # type: ignore[import-untyped]
+    from sklearn.linear_model import LogisticRegression
 
     z, weights = logits("binary", probabilities.astype(np.float64)), entities.weights
     mean = np.average(z, weights=weights)
     scale = float(np.sqrt(np.average((z - mean) ** 2, weights=weights)))
     if scale < 1e-9 or _separated(z, y):
         return Estimate(math.nan), Estimate(math.nan)
-    x = np.stack([np.ones(len(z)), (z - mean) / scale], 1)
-    shares = weights / weights.sum()
-
-    def chances(values: Array) -> Array:
-        return np.asarray(1 / (1 + np.exp(-(x @ values).clip(-500, 500))))
-
-    def loss(values: Array) -> tuple[float, Array]:
-        line = x @ values
-        return float(shares @ (np.logaddexp(0, line) - y * line)), x.T @ (shares * (chances(values) - y))
-
-    def curvature(values: Array) -> Array:
-        p = chances(values)
-        return np.asarray((x * (shares * p * (1 - p))[:, None]).T @ x)
-
-    begin = np.array([mean, scale])  # a slope of 1 and an intercept of 0
-    values = minimize(loss, begin, jac=True, hess=curvature, method="trust-exact", options={"gtol": 1e-9}).x
-    bread = np.linalg.pinv(curvature(values)) / weights.sum()
-    changes = (x * (y - chances(values))[:, None]) @ bread
-    of_slope = changes[:, 1] / scale
-    slope = float(values[1] / scale)
-    intercept = float(values[0] - slope * mean)
+    x = (z - mean) / scale
+    model = LogisticRegression(C=1e12, solver="newton-cg", tol=1e-9).fit(x[:, None], y == 1, weights)
+    chances, of_x = model.predict_proba(x[:, None])[:, 1], model.coef_[0, 0]
+    terms = np.stack([np.ones(len(x)), x], 1)
+    bread = np.linalg.pinv((terms * (weights * chances * (1 - chances))[:, None]).T @ terms)
+    changes = (terms * (y - chances)[:, None]) @ bread
+    slope, of_slope = float(of_x / scale), changes[:, 1] / scale
+    intercept = float(model.intercept_[0] - slope * mean)
     return entities.estimate(slope, of_slope), entities.estimate(intercept, changes[:, 0] - mean * of_slope)
 
 

@@ -102,9 +102,9 @@ def by_subgroup(
                 within.mean(true[inside]) if task == "numeric" else within.rate(true[inside] == 1)
             )
             measures["prediction"] = within.mean(predicted[inside])
-            measures["score"] = entities.estimate(*of_score, 0.0, math.inf if task == "numeric" else 1.0)
             if task != "numeric":
                 measures["ratio"] = within.ratio(true[inside], predicted[inside])
+            measures["score"] = entities.estimate(*of_score, 0.0, math.inf if task == "numeric" else 1.0)
             if task == "binary":
                 for name, value in (("true_positives", 1), ("false_positives", 0)):
                     rows = inside & (y == value)

@@ -71,8 +71,8 @@ class Head:
         With a coverage, numbers are `(n, 3)`, each with the ends of its interval.
         """
         within = self.intervals if coverage is not None else None
-        sets = {name: self.sets[name] for name, _ in self.stack.models}
-        sets |= {within.features: self.sets[within.features]} if within else {}
+        names = [name for name, _ in self.stack.models] + ([within.features] if within else [])
+        sets = {name: self.sets[name] for name in names}
         x = matrices(features, sets)[0] if sets else {"": np.empty((n, 0))}
         predicted = self.stack.predict(x)
         if within and coverage is not None:
