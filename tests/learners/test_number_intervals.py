@@ -114,7 +114,7 @@ def test_the_scale_of_a_part_does_not_know_its_labels() -> None:
 
     def crossed(errors: Array) -> Array:
         task = _Errors(job, Prepared(job), errors, guess)
-        return task.crossed_scales(task.fits(parts, every, 1), parts, every)
+        return task.crossed_scales(task.fits(parts, every, 1), parts)
 
     before, after = crossed(errors), crossed(np.where(parts == 1, 100 * errors, errors))
     assert np.array_equal(before[parts == 1], after[parts == 1])

@@ -177,7 +177,7 @@ def intervals_of(
     predicted = crossed(job, predictions, prior, parts, every, every)
     task = _Errors(job, prepared, np.abs(job.y - predicted), predicted)
     fits = task.fits(parts, every, workers)
-    of_parts = task.crossed_scales(fits, parts, every)
+    of_parts = task.crossed_scales(fits, parts)
     scaled, shares = quantiles(task.errors / of_parts, task.weights)
     if latest is None:
         measured = task.measured(of_parts, parts, every, every)
@@ -187,7 +187,7 @@ def intervals_of(
         for rows in (late, ~late):
             both[rows] = crossed(job, forward, prior, parts, ~late, rows)
         later = _Errors(job, prepared, np.abs(job.y - both), both)
-        of_rows = later.crossed_scales(later.fits(parts, ~late, workers), parts, every)
+        of_rows = later.crossed_scales(later.fits(parts, ~late, workers), parts)
         measured = later.measured(of_rows, parts, ~late, late)
     scale = None if fits[0] is None else task.trees(every)
     return NumberIntervals(scaled, shares, len(np.unique(task.groups)), features, scale, tuple(measured))
@@ -254,11 +254,11 @@ class _Errors:
         fits = side_by_side(self.trees, tasks, workers)
         return [None] * len(fits) if any(trees is None for trees in fits) else fits
 
-    def crossed_scales(self, fits: Sequence[Trees | None], parts: Array, rows: Array) -> Array:
-        """Return `(n,)` the scales of some rows by what `fits` returned."""
+    def crossed_scales(self, fits: Sequence[Trees | None], parts: Array) -> Array:
+        """Return `(n,)` the scales of all rows by what `fits` returned."""
         x, result = self.prepared.job.x, np.ones(len(parts))
         for part, trees in enumerate(fits):
-            inside = np.flatnonzero(rows & (parts == part))
+            inside = np.flatnonzero(parts == part)
             result[inside] = scales(trees, x[inside], self.predicted[inside])
         return result
 
