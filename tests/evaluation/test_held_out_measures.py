@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,19 @@ def test_numbers_have_errors_beside_those_of_the_mean() -> None:
     assert value(answer, "R²", "constant") == pytest.approx(0)
     assert value(answer, "RMSE", "constant") == pytest.approx(rows.y.std())
     median = median_absolute_error(rows.y, rows.predictions)
-    assert answer.sentence.startswith(f"Half of the predictions are within {median:.3f}".replace("0.", "."))
+    assert answer.sentence.startswith(f"Half of the predictions are within {median:.4g} (")
+
+
+@pytest.mark.parametrize("size", [1e-6, 1e20])
+def test_sentences_tell_numbers_of_any_size(size: float) -> None:
+    rows = held("numeric", subgroups=np.arange(N) % 2)
+    rows.y[::2] += 2
+    rows = replace(rows, y=size * rows.y, predictions=size * rows.predictions)
+    answer = of(rows, "numeric", Groups("region", ("a", "b")))
+    median = median_absolute_error(rows.y, rows.predictions)
+    assert answer.sentence.startswith(f"Half of the predictions are within {median:.4g} (")
+    difference = answer.tables["group_differences"][1]["difference"]
+    assert f"predicted: +{difference.value:.4g} (+{difference.low:.4g} to +{difference.high:.4g})." in answer.of_groups
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "numeric"])
@@ -127,9 +140,15 @@ def test_a_group_that_differs_is_named(task: str) -> None:
 
 def test_groups_that_are_too_small_are_said_to_be_so() -> None:
     rows = held(subgroups=np.arange(N) // 20)
-    answer = of(rows, groups=Groups("home", tuple(map(str, range(40)))))
-    assert answer.of_groups == "The groups of 'home' have too few rows to compare them."
+    answer = of(rows, groups=Groups("home", tuple(map(str, range(41)))))
+    assert answer.of_groups == "The groups of 'home' have too few rows, or rows of a class, to compare them."
     assert answer.tables["groups"][0] == {"group": "0", "rows": 20, "entities": 20, "differs": "too few rows"}
+    assert answer.tables["groups"][40] == {"group": "40", "rows": 0, "entities": 0, "differs": "too few rows"}
+
+
+def test_nothing_is_certain_of_one_entity() -> None:
+    rows = replace(held(slope=3.0, shift=2.0), groups=np.zeros(N, int))
+    assert of(rows).sentence == ""
 
 
 def test_overlapping_trainings_widen_all_intervals() -> None:

@@ -99,3 +99,19 @@ def test_groups_of_the_labels_or_of_static_columns_are_told() -> None:
         ev.evaluate(z, None, labels, "late", groups="sex", **options)
     with pytest.raises(ev.DataError, match="column of groups 'age' holds Float"):
         ev.evaluate(z, data, labels, "late", groups="age", **options)
+
+
+def test_numbers_beyond_single_precision_are_measured() -> None:
+    sets, y = problem()
+    labels = sets["embedding"][:, 0] + y
+    small, large = (
+        score_features({"embedding": sets["embedding"]}, size * labels, models=["ridge"]) for size in (1.0, 1e60)
+    )
+    error = measure(small, "embedding", "RMSE")["value"].value
+    assert measure(large, "embedding", "RMSE")["value"].value == pytest.approx(1e60 * error)
+
+
+def test_groups_are_one_column() -> None:
+    sets, y = problem()
+    with pytest.raises(ev.ConfigError, match="subgroups must be one column by its name, got 2"):
+        score_features(sets, y, subgroups={"a": y, "b": y})

@@ -143,6 +143,7 @@ def calls(rng: Random) -> list[tuple[str, list[str]]]:
         ("predict", ["tuned", events, "-o", out]),
         ("decide", ["tuned", events, "labels.parquet", "--no-label-time", "--action", "1", "--case", "9",
                     *rng.choice(((), page, ("--net-benefit",), ("--saves", ".5", "--of", "no")))]),
+        ("explain", ["tuned", *rng.choice(((), (events,), (events, "--key", workplace.KEYS[3], "--top", "2")))]),
         ("surprise", ["judge", events, "-o", out]),
         ("labels", [events, *ROLES, "--every", "1d", "--horizon", rng.choice(("2d", "36h")), "-o", out, *store,
                     *rng.choice(((), ("--label", "sum:amount"), ("--where", "amount>0", "--where", "code=a")))]),

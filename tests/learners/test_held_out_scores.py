@@ -12,9 +12,10 @@ import pytest
 from sklearn.metrics import mean_absolute_error, roc_auc_score
 
 import eventvec as ev
-from eventvec.learners.held_out_scores import held_out_scores, latest_rows
+from eventvec.learners.held_out_scores import HeldOut, HeldOutScores, held_out_scores, latest_rows, overlap
 from eventvec.learners.single_learners import Samples
 from eventvec.learners.stacking import parts_of, summed, weigh
+from eventvec.statistics import Estimate
 
 A, B = ("x", "a"), ("x", "b")
 
@@ -193,3 +194,11 @@ def test_without_a_calendar_scores_are_by_entity() -> None:
     answer = ev.EventClassifier("card", "day", progress=False).fit(events, labels, "y").explain()
     assert answer.facts["scored"] == "by entity"
     assert "by entity: each is predicted from others" in answer.verdict[0]
+
+
+@pytest.mark.parametrize("entities", [2, 3, 40])
+def test_variances_are_larger_for_as_many_parts_as_there_are(entities: int) -> None:
+    of = replace(job(200, entities), task="numeric", classes=0, y=np.random.default_rng(2).normal(size=200))
+    every = np.full(200, True)
+    scores = HeldOutScores(Estimate(0.5), None, HeldOut.of(of, every, of.y))
+    assert scores.factor == overlap(int(parts_of(of).max()) + 1)

@@ -13,7 +13,6 @@ from eventvec.learners.number_intervals import (
     POINTS,
     NumberIntervals,
     _Errors,
-    highest,
     intervals_of,
     quantiles,
 )
@@ -21,14 +20,13 @@ from eventvec.learners.prepared import Prepared
 from eventvec.learners.single_learners import Samples
 from eventvec.sequences import Array
 
-NONE = np.empty((1, 0))
 CELL = ("hand-crafted", "linear")
 
 
 def half_width(errors: Array, coverage: float, weights: Array | None = None, entities: int | None = None) -> float:
-    """Return half of the width of intervals without a scale."""
+    """Return half of the width of intervals whose scale is 1."""
     kept = quantiles(errors, np.ones(len(errors)) if weights is None else weights)
-    return float(NumberIntervals(*kept, entities or len(errors), "").half_widths(NONE, np.zeros(1), coverage)[0])
+    return NumberIntervals(*kept, entities or len(errors), "").quantile(coverage)
 
 
 @pytest.mark.parametrize("n", [9, 19, 20, 99, 1000, 3999])
@@ -49,14 +47,6 @@ def test_the_quantile_of_weights_is_that_of_a_loop() -> None:
             if total >= needed:
                 break
         assert half_width(errors, coverage, weights, entities) == errors[place]
-
-
-def test_a_weight_of_two_is_a_row_twice() -> None:
-    errors = np.random.default_rng(1).exponential(size=200)
-    weights = np.where(np.arange(200) % 3, 1.0, 2.0)
-    twice = np.repeat(errors, weights.astype(int))
-    for coverage in (0.5, 0.8, 0.9):
-        assert half_width(errors, coverage, weights, 50) == half_width(twice, coverage, None, 50)
 
 
 def test_many_errors_are_kept_as_few_which_promise_hardly_more() -> None:
@@ -124,7 +114,7 @@ def test_the_scale_of_a_part_does_not_know_its_labels() -> None:
 
     def crossed(errors: Array) -> Array:
         task = _Errors(job, Prepared(job), errors, guess)
-        return task.crossed_scales(task.fits(parts, every, 1), parts, every)
+        return task.crossed_scales(task.fits(parts, every, 1), parts)
 
     before, after = crossed(errors), crossed(np.where(parts == 1, 100 * errors, errors))
     assert np.array_equal(before[parts == 1], after[parts == 1])
@@ -165,7 +155,7 @@ def test_few_rows_have_one_scale_and_labels_that_are_hit_have_no_width() -> None
 
 def test_so_many_entities_promise_so_much() -> None:
     errors = np.arange(1.0, 10)
-    assert highest(9) == 0.9
+    assert NumberIntervals(errors, errors, 9, "").highest == 0.9
     assert half_width(errors, 0.9) == 9
     job, guess = wild(300, 21)
     measured = [each.coverage for each in learned(job, guess).measured]  # 14 of 21 entities learn

@@ -20,6 +20,8 @@ from eventvec.learners.row_groups import MOST, groups_of
         (np.array([True, False, True]), ("false", "true"), [1, 0, 1]),
         (np.array([10, 9, 10]), ("9", "10"), [1, 0, 1]),
         (np.array([2.0, np.nan, 1.0]), ("1", "2", "(missing)"), [1, 2, 0]),
+        (np.array(["b", np.nan, "a"], object), ("a", "b", "(missing)"), [1, 2, 0]),  # text of pandas
+        (np.array([True, None, False], object), ("false", "true", "(missing)"), [1, 2, 0]),
         (pl.Series(["b", "a", "b"], dtype=pl.Categorical), ("a", "b"), [1, 0, 1]),
     ],
 )
@@ -34,6 +36,8 @@ def test_values_have_codes_in_ascending_order(values: object, names: tuple[str, 
     ("values", "message"),
     [
         (np.array([0.5, 1.0]), "holds Float64"),
+        (np.array([1e30, 1.0]), "holds Float64"),
+        (np.array([np.inf, 1.0]), "holds Float64"),
         ([date(2024, 1, 1), date(2024, 1, 2)], "holds"),
         (np.arange(MOST + 1), "has 51 different values; at most 50"),
         (["a", "a"], "has one value only"),

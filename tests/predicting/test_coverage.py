@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from commands import answer, invoke
 from eventvec.blocks.rows import Rows
 from eventvec.embedding import with_moment
 from eventvec.errors import CheckpointError, ConfigError
+from eventvec.learners.held_out_scores import WITHIN_TIMES
 from eventvec.learners.number_intervals import NumberIntervals
 from eventvec.models.head import predictions_of
 from eventvec.models.head_files import read_head
@@ -185,7 +187,9 @@ def test_what_is_no_share_is_refused(model: ev.Model, events: pl.DataFrame, cove
 def test_what_cannot_be_promised_is_refused(
     model: ev.Model, events: pl.DataFrame, labels: pl.DataFrame, tmp_path: Path
 ) -> None:
-    with pytest.raises(ConfigError, match=r"at most 0.996, because 'spend' learned from 300 entities, got 0.999"):
+    most = 0.996677
+    assert ev.predict(model, events, coverage=np.float32(most)).column_names[-1] == "high"
+    with pytest.raises(ConfigError, match=rf"at most {most}, because 'spend' learned from 300 entities, got 0.999"):
         ev.predict(model, events, coverage=0.999)
     data = ev.read(events, **OPTIONS)
     classes = ev.fit(data, labels=labels, label="good")
@@ -209,6 +213,34 @@ def test_the_command_writes_the_ends(model: ev.Model, events: pl.DataFrame, tmp_
     ev.update(model, events, tmp_path / "state")
     told = answer("predict", paths[0], "--state", tmp_path / "state", "-o", tmp_path / "s.parquet", "--coverage", 0.8)
     assert told["columns"] == ["id", "day", "prediction", "low", "high"]
+
+
+def test_a_label_beyond_single_precision_is_told_and_stored(
+    events: pl.DataFrame, labels: pl.DataFrame, tmp_path: Path
+) -> None:
+    regressor = ev.EventRegressor(**OPTIONS, progress=False).fit(
+        events, labels.select("id", spend=1e50 * pl.col("spend")), "spend"
+    )
+    told = regressor.explain().verdict
+    regressor.save(tmp_path / "model")
+    assert ev.EventRegressor.load(tmp_path / "model").explain().verdict == told
+
+
+def test_intervals_of_a_panel_are_not_measured_by_other_entities_at_the_same_times(events: pl.DataFrame) -> None:
+    """Each day has its own level, which other entities tell, and too few rows are earlier than the latest ones."""
+    rng, n, day = np.random.default_rng(0), 200, np.arange(6)
+    start = datetime(2024, 1, 1)
+    dated = pl.DataFrame(
+        {"id": np.repeat(np.arange(n), 6), "day": [start + timedelta(days=int(each)) for each in np.tile(day, n)],
+         "paid": rng.normal(size=6 * n)}
+    )  # fmt: skip
+    at = np.append(np.full(25, 10), np.full(175, 20))
+    times = [start + timedelta(days=int(each)) for each in at]
+    labels = pl.DataFrame({"id": np.arange(n), "known": times, "spend": 10.0 * at + rng.normal(size=n)})
+    head = ev.EventRegressor("id", "day", progress=False).fit(dated, labels, "spend").model_.heads["spend"]
+    assert WITHIN_TIMES in head.notes
+    assert head.intervals is not None
+    assert head.intervals.measured == ()
 
 
 def test_too_few_rows_have_no_intervals(events: pl.DataFrame, labels: pl.DataFrame) -> None:

@@ -36,8 +36,8 @@ class LabelOptions(LabelTime):
             90d. It is the horizon of the labels and their gap together.
         also: Further sets of features: `aggregates` (Babaev et al. 2022), `event_count`, and `parts`, each part of the
             embedding alone and the embedding without it.
-        groups: A column of the table of labels, or a static column of the data, with text, booleans or at most 50 whole
-            numbers: measures are told for each of its groups too, which may be split, unlike those of `group`.
+        groups: A column of the table of labels, or a static column of the data, with at most 50 texts, booleans or
+            whole numbers: measures are told for each of its groups too, which may be split, unlike those of `group`.
 
     Raises:
         ConfigError: If `gap` or `both_sides` is given without `split_at`, or `both_sides` with `holdout`.

@@ -55,7 +55,7 @@ class Scored(NamedTuple):
         weights: The weights of the models in `stacked`.
         inside: The main score of the training rows, each predicted by models without it; NaN where no set is chosen, or
             where there are too few rows to divide.
-        predicted: `(m,)` or `(m, classes)` float32, what was predicted for the test rows by the model of the verdict;
+        predicted: `(m,)` or `(m, classes)`, what was predicted for the test rows by the model of the verdict;
             None of other models.
     """
 
@@ -178,7 +178,7 @@ class Cells:
             again = replicates(label.task, truth, predicted, self.resampled[:, test], counts)
             if is_choice and inside is not None:
                 chosen_by = measure(label.task, y[train], inside, of(self.weights, train))[0]
-            kept = told.astype(np.float32) if (name, fraction) == self.deciding else None
+            kept = told if (name, fraction) == self.deciding else None
             scored.append(Scored(measure(label.task, truth, predicted, counts), again, weights, chosen_by, kept))
         return scored
 

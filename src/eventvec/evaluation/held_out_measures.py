@@ -6,6 +6,7 @@ hold; numbers have errors. With a column of groups, there are the measures of ea
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,20 +14,20 @@ from typing import Any
 import numpy as np
 
 from eventvec.errors import shown
-from eventvec.learners.first_rows import First, first_rows
 from eventvec.learners.held_out_scores import HeldOut
 from eventvec.learners.metrics import Task
-from eventvec.learners.number_measures import errors
-from eventvec.learners.probability_measures import (
-    Calibration,
+from eventvec.learners.prediction_measures import (
     brier_scores,
     calibration,
+    errors,
+    first_rows,
     log_losses,
     of_rates,
     reliability,
 )
 from eventvec.learners.row_groups import Groups
-from eventvec.learners.subgroup_measures import LEVEL, SCORE, SCORES, Difference, by_subgroup
+from eventvec.learners.subgroup_measures import LEVEL, SCORE, SCORES, Difference, Subgroup, by_subgroup
+from eventvec.quantities import plain_number
 from eventvec.statistics import Estimate
 from eventvec.statistics.entity_errors import EntityErrors
 
@@ -34,8 +35,8 @@ EXTREME, TIMID = 0.8, 1.25
 """The calibration slopes outside which the answer begins with them."""
 OFF = 0.1
 """How far the rate is from the mean prediction, as a share of that, where the answer begins with it."""
-TOLD = 0.1
-"""The share of the rows of whose lift the answer tells."""
+TOLD = "10 %"
+"""The first rows of whose lift the answer tells, or more of them where there are few."""
 TOO_FEW = "too few rows"
 """What is said of groups that are too small."""
 Row = dict[str, Any]
@@ -71,7 +72,7 @@ def measured(
         factor: By how much variances are larger than those of resampled entities.
         groups: The column of groups whose codes are `rows.subgroups`.
     """
-    entities = EntityErrors.of(rows.groups, rows.weights, factor)
+    entities = EntityErrors(rows.groups, rows.weights, factor)
     if task == "numeric":
         tables, sentence, notes = _of_numbers(rows, entities)
     elif task == "binary":
@@ -91,12 +92,8 @@ def _of_numbers(rows: HeldOut, entities: EntityErrors) -> tuple[dict[str, list[R
     of = errors(rows.y, rows.predictions, entities)
     centre = np.average(rows.y, weights=rows.weights)
     constant = errors(rows.y, np.full(len(rows.y), centre), entities)
-    names = {"rmse": "RMSE", "mae": "mean absolute error", "median": "median absolute error", "r2": "R²"}
-    measures = [
-        {"measure": name, "value": getattr(of, field), "constant": getattr(constant, field).value}
-        for field, name in names.items()
-    ]
-    sentence = f"Half of the predictions are within {of.median} of the number."
+    measures = [{"measure": name, "value": each, "constant": constant[name].value} for name, each in of.items()]
+    sentence = f"Half of the predictions are within {_plain(of['median absolute error'])} of the number."
     return {"measures": measures}, sentence, ("`constant` is the measure of a model that always predicts the mean.",)
 
 
@@ -112,20 +109,19 @@ def _of_probabilities(rows: HeldOut, entities: EntityErrors) -> list[Row]:
 
 def _of_two(positive: Any, rows: HeldOut, entities: EntityErrors) -> tuple[dict[str, list[Row]], str, tuple[str, ...]]:
     """Return the tables, the sentence and the notes of the probabilities of two classes."""
-    line, ratio = calibration(rows.y, rows.predictions, entities), entities.ratio(rows.y, rows.predictions)
+    slope, intercept = calibration(rows.y, rows.predictions, entities)
+    ratio, first = entities.ratio(rows.y, rows.predictions), first_rows(rows.y, rows.predictions, entities)
     measures = [
         *_of_probabilities(rows, entities),
-        {"measure": "calibration slope", "value": line.slope},
-        {"measure": "calibration intercept", "value": line.intercept},
+        {"measure": "calibration slope", "value": slope},
+        {"measure": "calibration intercept", "value": intercept},
         {"measure": "rate by mean prediction", "value": ratio},
     ]
-    first = first_rows(rows.y, rows.predictions, entities)
-    tables = {"measures": measures, "reliability": _bins(rows.y, rows.predictions, entities)}
-    tables["lift"] = [
-        {"first": f"{100 * each.share:.3g} %", "rows": each.rows, "lift": each.lift, "found": each.found,
-         "precision": each.precision}
-        for each in first
-    ]  # fmt: skip
+    tables = {
+        "measures": measures,
+        "reliability": reliability(rows.y, rows.predictions, entities),
+        "lift": first,
+    }
     notes = (
         "`constant` is the measure of a model that always predicts the rate. Probabilities are too extreme if their "
         "calibration slope is below 1, and too low if the rate by the mean prediction is above 1.",
@@ -133,7 +129,7 @@ def _of_two(positive: Any, rows: HeldOut, entities: EntityErrors) -> tuple[dict[
         "are among them, `precision` the share of that class among them, and `lift` how many times as many they hold "
         "as random rows.",
     )
-    return tables, _off(line, ratio) or _lift(positive, len(rows.y), first), notes
+    return tables, _off(slope, ratio) or _lift(positive, len(rows.y), first), notes
 
 
 def _of_several(
@@ -143,17 +139,17 @@ def _of_several(
     of_classes = list[Row]()
     for code, name in enumerate(classes):
         is_class, probabilities = (rows.y == code).astype(np.float64), rows.predictions[:, code]
-        line = calibration(is_class, probabilities, entities)
+        slope, intercept = calibration(is_class, probabilities, entities)
         of_classes.append(
             {"class": str(name), "rows": int(is_class.sum()), "rate": entities.rate(is_class == 1),
-             "prediction": entities.mean(probabilities.astype(np.float64)).value, "slope": line.slope,
-             "intercept": line.intercept}
+             "prediction": entities.mean(probabilities.astype(np.float64)).value, "slope": slope,
+             "intercept": intercept}
         )  # fmt: skip
     right = (rows.predictions.argmax(1) == rows.y).astype(np.float64)
     tables = {
         "measures": _of_probabilities(rows, entities),
         "calibration": of_classes,
-        "reliability": _bins(right, rows.predictions.max(1), entities),
+        "reliability": reliability(right, rows.predictions.max(1), entities),
     }
     notes = (
         "`constant` is the measure of a model that always predicts the rates of the classes. The Brier score is summed "
@@ -163,38 +159,30 @@ def _of_several(
     return tables, "", notes
 
 
-def _bins(y: np.ndarray, probabilities: np.ndarray, entities: EntityErrors) -> list[Row]:
-    return [
-        {"bin": place, "rows": each.rows, "prediction": each.prediction, "rate": each.rate}
-        for place, each in enumerate(reliability(y, probabilities, entities), 1)
-    ]
-
-
-def _off(line: Calibration, ratio: Estimate) -> str:
+def _off(slope: Estimate, ratio: Estimate) -> str:
     """Return how probabilities are wrong, if they certainly are, and by an amount that matters; else nothing."""
-    slope, which = line.slope, "Its probabilities for these rows are too"
+    which = "Its probabilities for these rows are too"
     told = f"their calibration slope is {slope}, and 1 is right."
     if slope.high < 1 and slope.value < EXTREME:
         return f"{which} extreme: {told}"
     if slope.low > 1 and slope.value > TIMID:
         return f"{which} near together: {told}"
-    if not ratio.low <= 1 <= ratio.high and abs(ratio.value - 1) > OFF:
+    if (ratio.low > 1 or ratio.high < 1) and abs(ratio.value - 1) > OFF:
         side = "low" if ratio.value > 1 else "high"
         return f"{which} {side}: what came true is {ratio} times what was predicted."
     return ""
 
 
-def _lift(positive: Any, n: int, first: Sequence[First]) -> str:
-    """Return what the first rows hold, if that is certainly more than chance; else nothing."""
-    if not first:
+def _lift(positive: Any, n: int, first: Sequence[Row]) -> str:
+    """Return what about the first tenth of the rows holds, if that is certainly more than chance; else nothing."""
+    each = next((each for each in first if each["first"] == TOLD), first[0] if first else None)
+    if each is None or not each["lift"].low > 1:
         return ""
-    each = min(first, key=lambda each: abs(each.share - TOLD))
-    if not each.lift.low > 1:
-        return ""
-    low, high = (f"{100 * end:.0f}" for end in (each.found.low, each.found.high))
+    found, lift = each["found"], each["lift"]
+    low, high = (f"{100 * end:.0f}" for end in (found.low, found.high))
     return (
-        f"The first {each.rows:,} of {n:,} rows hold {100 * each.found.value:.0f} % ({low} to {high}) of class "
-        f"{shown(positive)}, {each.lift.value:.1f} times as many as chance."
+        f"The first {each['rows']:,} of {n:,} rows hold {100 * found.value:.0f} % ({low} to {high}) of class "
+        f"{shown(positive)}, {lift.value:.1f} times as many as chance."
     )
 
 
@@ -204,27 +192,25 @@ def _of_groups(task: Task, rows: HeldOut, entities: EntityErrors, groups: Groups
     subgroups, differences = by_subgroup(task, rows.y, rows.predictions, entities, rows.subgroups)
     found = [each for each in differences if each.found]
     table = list[Row]()
-    for each in subgroups:
-        differs = ", ".join(other.measure for other in found if other.code == each.code)
-        row: Row = {"group": groups.names[each.code], "rows": each.rows, "entities": each.entities}
-        names = ("rate", "prediction", "ratio", "score", "true_positives", "false_positives")
-        row |= {name: value for name in names if (value := getattr(each, name)) is not None}
-        if task == "numeric" and "rate" in row:
-            row["mean"] = row.pop("rate")
-        table.append({**row, "differs": TOO_FEW if each.score is None else differs})
+    of_codes = {each.code: each for each in subgroups}
+    for code, name in enumerate(groups.names):
+        each = of_codes.get(code, Subgroup(code, 0, 0))
+        differs = ", ".join(other.measure for other in found if other.code == code)
+        counts = {"group": name, "rows": each.rows, "entities": each.entities}
+        table.append({**counts, **each.measures, "differs": differs if each.measures else TOO_FEW})
     told = [
         {"group": groups.names[each.code], "measure": each.measure, "difference": each.difference, "p": each.p,
          "corrected_p": each.corrected}
         for each in differences
     ]  # fmt: skip
-    return {"groups": table, "group_differences": told}, _which(groups, found, bool(differences), len(table))
+    return {"groups": table, "group_differences": told}, _which(task, groups, found, bool(differences), len(subgroups))
 
 
-def _which(groups: Groups, found: Sequence[Difference], tested: bool, count: int) -> str:
+def _which(task: Task, groups: Groups, found: Sequence[Difference], tested: bool, count: int) -> str:
     """Return the sentence about groups that differ."""
     column = shown(groups.column)
     if not tested:
-        return f"The groups of {column} have too few rows to compare them."
+        return f"The groups of {column} have too few rows, or rows of a class, to compare them."
     if not found:
         return f"No group of {column} certainly differs from the others in score or calibration."
     strongest = max(found, key=lambda each: abs(each.difference.value) / each.difference.half_width)
@@ -232,7 +218,14 @@ def _which(groups: Groups, found: Sequence[Difference], tested: bool, count: int
     rest = f"; {others} more of {count} groups differ{'s' if others == 1 else ''} too" if others else ""
     how = "score" if strongest.measure == SCORE else "what came true minus what was predicted"
     name = shown(groups.names[strongest.code])
-    return f"Group {name} of {column} differs from the others in {how}: {strongest.difference}{rest}."
+    difference = _plain(strongest.difference, "+") if task == "numeric" else strongest.difference
+    return f"Group {name} of {column} differs from the others in {how}: {difference}{rest}."
+
+
+def _plain(of: Estimate, sign: str = "") -> str:
+    """Return a number in the unit of the label, which may be large or small, with its interval."""
+    number, low, high = (f"{sign if each > 0 else ''}{plain_number(each)}" for each in (of.value, of.low, of.high))
+    return number if math.isnan(of.low) else f"{number} ({low} to {high})"
 
 
 def _about_groups(task: Task, groups: Groups) -> str:

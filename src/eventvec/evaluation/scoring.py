@@ -83,8 +83,8 @@ def score_features(
             that is not known.
         names: What each feature of a set is, `d` texts. Single features are checked in these sets, and the verdict
             begins with one that predicts the label nearly without error.
-        subgroups: A column by its name, such as ``{"region": regions}``, with `(n,)` text, booleans or at most 50 whole
-            numbers: measures are told for each of its groups too.
+        subgroups: A column by its name, such as ``{"region": regions}``, with `(n,)` texts, booleans or whole numbers,
+            at most 50 different ones: measures are told for each of its groups too.
         progress: Called with the number of folds that are done, of all folds, and the name of the next one.
         options: The fields of `EvaluationOptions` (task, folds, fractions, seed, models, num_threads).
 
@@ -145,8 +145,11 @@ def score_features(
     n_entities = len(rows) if entities is None else len(np.unique(np.asarray(entities)[rows]))
 
     codes, groups_told = None, None
-    for column_name, values in (subgroups or {}).items():
-        codes, groups_told = groups_of(column(values, "subgroups", n)[rows], column_name)
+    if subgroups is not None:
+        if len(subgroups) != 1:
+            raise ConfigError(f"subgroups must be one column by its name, got {len(subgroups):,}")
+        ((column_name, of_rows),) = subgroups.items()
+        codes, groups_told = groups_of(column(of_rows, "subgroups", n)[rows], column_name)
 
     def answer(results: tuple[Result, ...], *more: str) -> Answer:
         evaluation = Evaluation(

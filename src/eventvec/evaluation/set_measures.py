@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
 from eventvec.evaluation.choice import candidates
 from eventvec.evaluation.held_out_measures import Measured, measured
@@ -25,20 +25,17 @@ def set_measures(
         factor: By how much variances are larger than those of resampled entities; None for that of overlapping folds.
         groups: The column of groups.
     """
-    cells = {name: result for name, result in evaluation.deciding.items() if name in predicted}
-    among = candidates(cells) | {name: cells[name] for name in TOGETHER if name in cells} or cells
+    cells = {name: each for name, each in evaluation.deciding.items() if name in predicted and name != CONTROL}
     if not cells:
         return Measured({}, "", "", ())
+    among = candidates(cells) | {name: cells[name] for name in TOGETHER if name in cells} or cells
     best = max(among, key=lambda name: among[name].main.mean)
     factor = overlap(evaluation.folds) if factor is None else factor
-    measures, told = list[dict[str, Any]](), None
-    for name in cells:
-        if name == CONTROL:
-            continue
-        of = measured(evaluation.task, evaluation.classes, predicted[name], factor, groups if name == best else None)
-        measures += [{"features": name, **row} for row in of.tables["measures"]]
-        told = of if name == best else told
-    assert told is not None
-    which = NAMES.get(best, best)
+    of_sets = {
+        name: measured(evaluation.task, evaluation.classes, predicted[name], factor, groups if name == best else None)
+        for name in cells
+    }
+    measures = [{"features": name, **row} for name, of in of_sets.items() for row in of.tables["measures"]]
+    told, which = of_sets[best], NAMES.get(best, best)
     first = f"Every table of measures but the first is of the predictions with the highest score: {which}."
-    return Measured({**told.tables, "measures": measures}, told.sentence, told.of_groups, (first, *told.notes))
+    return replace(told, tables={**told.tables, "measures": measures}, notes=(first, *told.notes))

@@ -10,8 +10,8 @@
     tree_arrays  boosted trees as arrays, which are checked before trees are made from them again
     stacking    several learners on several sets of features, weighed by predictions of rows they were not trained on
     held_out_scores  the score of a predictor on rows that chose nothing
-    probability_measures, number_measures  log loss, Brier score and calibration; errors of numbers, with intervals
-    first_rows  what the rows with the highest probabilities hold: lift and precision
+    prediction_measures  log loss, Brier score, calibration; what the first rows hold; errors of numbers, with intervals
+    number_intervals  intervals around predicted numbers
     row_groups  the values of a column of groups as codes and names
     subgroup_measures  for whom predictions are good: the measures of groups, and whether one differs
     folds       training and test positions, and shares of the labels

@@ -70,8 +70,10 @@ class HeldOut:
         """Return what was predicted for some rows, `(n,)` bool, of a job."""
         groups = np.arange(len(job.y)) if job.groups is None else job.groups
         weights = np.ones(len(job.y)) if job.weights is None else np.asarray(job.weights, np.float64)
+        largest = np.finfo(np.float32).max
         codes = np.unique(groups[rows], return_inverse=True)[1].astype(np.int64)
-        return cls(job.y[rows].astype(np.float64), predictions.astype(np.float32), codes, weights[rows])
+        held = predictions.clip(-largest, largest).astype(np.float32)
+        return cls(job.y[rows].astype(np.float64), held, codes, weights[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +99,8 @@ class HeldOutScores:
     @property
     def factor(self) -> float:
         """By what the variance of measures of `held_out` is multiplied, see `overlap`."""
-        return overlap(parts_at_most(self.rows)) if self.latest is None else 1.0
+        entities = int(self.held_out.groups.max()) + 1
+        return overlap(min(parts_at_most(self.rows), entities)) if self.latest is None else 1.0
 
     @property
     def score(self) -> Estimate:

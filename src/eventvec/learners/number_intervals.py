@@ -99,7 +99,15 @@ class NumberIntervals:
             >>> NumberIntervals(np.ones(1), np.ones(1), 19, "").highest
             0.95
         """
-        return highest(self.entities)
+        return self.entities / (self.entities + 1)
+
+    def quantile(self, coverage: float) -> float:
+        """Return the scaled error that covers a share of new rows, from 0 to `highest`.
+
+        A new entity is one more of those whose errors must lie inside.
+        """
+        level = min(coverage * (self.entities + 1) / self.entities, 1.0)
+        return float(self.errors[np.searchsorted(self.shares, level - ROUNDING)])
 
     def half_widths(self, x: Array, predictions: Array, coverage: float) -> Array:
         """Return `(m,)` half of the width of the intervals of rows, in the unit of the label.
@@ -109,24 +117,7 @@ class NumberIntervals:
             predictions: `(m,)` the predicted numbers.
             coverage: The share of new rows that should lie inside, from 0 to `highest`.
         """
-        level = min(of_level(coverage, self.entities), self.shares[-1])
-        quantile = self.errors[np.searchsorted(self.shares, level - ROUNDING)]
-        return np.asarray(quantile * scales(self.scale, x, predictions))
-
-
-def highest(entities: int) -> float:
-    """Return the highest coverage that a number of entities can promise."""
-    return entities / (entities + 1)
-
-
-def of_level(coverage: float, entities: int) -> float:
-    """Return the share of the errors that must lie inside for a coverage, because a new entity is one more of them.
-
-    Example:
-        >>> of_level(0.9, 9)
-        1.0
-    """
-    return coverage * (entities + 1) / entities
+        return self.quantile(coverage) * scales(self.scale, x, predictions)
 
 
 def scales(trees: Trees | None, x: Array, predictions: Array) -> Array:
@@ -186,7 +177,7 @@ def intervals_of(
     predicted = crossed(job, predictions, prior, parts, every, every)
     task = _Errors(job, prepared, np.abs(job.y - predicted), predicted)
     fits = task.fits(parts, every, workers)
-    of_parts = task.crossed_scales(fits, parts, every)
+    of_parts = task.crossed_scales(fits, parts)
     scaled, shares = quantiles(task.errors / of_parts, task.weights)
     if latest is None:
         measured = task.measured(of_parts, parts, every, every)
@@ -196,7 +187,7 @@ def intervals_of(
         for rows in (late, ~late):
             both[rows] = crossed(job, forward, prior, parts, ~late, rows)
         later = _Errors(job, prepared, np.abs(job.y - both), both)
-        of_rows = later.crossed_scales(later.fits(parts, ~late, workers), parts, every)
+        of_rows = later.crossed_scales(later.fits(parts, ~late, workers), parts)
         measured = later.measured(of_rows, parts, ~late, late)
     scale = None if fits[0] is None else task.trees(every)
     return NumberIntervals(scaled, shares, len(np.unique(task.groups)), features, scale, tuple(measured))
@@ -235,7 +226,7 @@ class _Errors:
         x = _beside(self.prepared.job.x[rows][:, columns], self.predicted[rows])
         weights = None if self.job.weights is None else self.weights[rows]
         data = need("lightgbm", "eval").Dataset(
-            x, self.errors[rows], weight=weights, params={**BINNING, "num_threads": self.job.num_threads or 1}
+            x, np.zeros(len(rows)), weight=weights, params={**BINNING, "num_threads": self.job.num_threads or 1}
         )
         return data.construct()
 
@@ -263,11 +254,11 @@ class _Errors:
         fits = side_by_side(self.trees, tasks, workers)
         return [None] * len(fits) if any(trees is None for trees in fits) else fits
 
-    def crossed_scales(self, fits: Sequence[Trees | None], parts: Array, rows: Array) -> Array:
-        """Return `(n,)` the scales of some rows by what `fits` returned."""
+    def crossed_scales(self, fits: Sequence[Trees | None], parts: Array) -> Array:
+        """Return `(n,)` the scales of all rows by what `fits` returned."""
         x, result = self.prepared.job.x, np.ones(len(parts))
         for part, trees in enumerate(fits):
-            inside = np.flatnonzero(rows & (parts == part))
+            inside = np.flatnonzero(parts == part)
             result[inside] = scales(trees, x[inside], self.predicted[inside])
         return result
 
@@ -282,27 +273,22 @@ class _Errors:
             learned: `(n,)` bool, the rows whose errors are learned from.
             rows: `(n,)` bool, the rows to measure on.
         """
-        half, entities = np.zeros((len(MEASURED), len(parts))), list[int]()
+        half, most = np.zeros((len(MEASURED), len(parts))), 1.0
+        scaled = self.errors / of_rows
         for part in range(int(parts.max()) + 1):
             inside, outside = learned & (parts != part), rows & (parts == part)
-            others = NumberIntervals(
-                *quantiles((self.errors / of_rows)[inside], self.weights[inside]),
-                len(np.unique(self.groups[inside])),
-                "",
-            )
-            entities.append(others.entities)
+            entities = len(np.unique(self.groups[inside]))
+            others = NumberIntervals(*quantiles(scaled[inside], self.weights[inside]), entities, "")
+            most = min(most, others.highest)
             for place, coverage in enumerate(MEASURED):
-                unscaled = others.half_widths(np.empty((1, 0)), np.zeros(1), coverage)
-                half[place, outside] = unscaled * of_rows[outside]
+                half[place, outside] = others.quantile(coverage) * of_rows[outside]
+        errors, weights = self.errors[rows], self.weights[rows]
         return [
-            Measured(
-                coverage,
-                float(np.average(self.errors[rows] <= each[rows], weights=self.weights[rows])),
-                float(np.average(2 * each[rows], weights=self.weights[rows])),
-            )
-            for coverage, each in zip(MEASURED, half, strict=True)
-            if coverage <= highest(min(entities))
-        ]
+            Measured(coverage, float(np.average(errors <= each, weights=weights)),
+                     float(np.average(2 * each, weights=weights)))
+            for coverage, each in zip(MEASURED, half[:, rows], strict=True)
+            if coverage <= most
+        ]  # fmt: skip
 
 
 def _beside(x: Array, predictions: Array) -> Array:

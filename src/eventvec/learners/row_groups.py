@@ -64,7 +64,7 @@ def groups_of(values: Any, column: str) -> tuple[Array, Groups]:
 def _plain(values: Any, column: str) -> pl.Series:
     """Return values as text, booleans or whole numbers, null where they are missing."""
     try:
-        held = values if isinstance(values, pl.Series) else pl.Series(array(values, f"groups {shown(column)}").tolist())
+        held = values if isinstance(values, pl.Series) else _series(array(values, f"groups {shown(column)}"))
     except (TypeError, OverflowError, pl.exceptions.PolarsError) as error:
         raise DataError(f"the column of groups {shown(column)} mixes types; accepted: one type") from error
     kind = held.dtype
@@ -72,10 +72,19 @@ def _plain(values: Any, column: str) -> pl.Series:
         return held.cast(pl.String)
     if kind.is_float():
         held = held.fill_nan(None)
-        if (held.drop_nulls() == held.drop_nulls().floor()).all() and held.is_infinite().sum() == 0:
-            return held.cast(pl.Int64)
+        whole = held.cast(pl.Int64, strict=False)  # null if it is infinite or too large
+        if (whole == held).all() and whole.null_count() == held.null_count():
+            return whole
     if not (kind.is_integer() or kind in (pl.String, pl.Boolean)):
         raise DataError(
             f"the column of groups {shown(column)} holds {kind}; accepted: text, categories, booleans, whole numbers"
         )
     return held
+
+
+def _series(values: Array) -> pl.Series:
+    """Return values of an array, of whose objects NaN are missing too, as in text of pandas."""
+    if values.dtype == object and values.ndim == 1:
+        values = values.copy()
+        values[[isinstance(each, float) and each != each for each in values]] = None
+    return pl.Series(values.tolist())

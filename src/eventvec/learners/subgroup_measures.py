@@ -8,7 +8,8 @@ corrected for all tests (Holm 1979).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -31,30 +32,23 @@ SCORES: dict[Task, str] = {"binary": "AUROC", "multiclass": "accuracy", "numeric
 
 @dataclass(frozen=True)
 class Subgroup:
-    """Measures of the rows of a subgroup; all but the counts are None where there are too few rows.
+    """Measures of the rows of a subgroup.
 
     Args:
         code: The code of the subgroup.
         rows: The number of its rows.
         entities: The number of its entities.
-        rate: The share of class 1; of several classes, that of rows whose most probable class is right; or the mean.
-        prediction: The mean prediction: probability of class 1 or of the most probable class, or number.
-        ratio: The rate by the mean prediction, 1 is right; None for numbers.
-        score: See `SCORES`.
-        true_positives: Of the rows of class 1, the share whose probability is at least the rate of all rows; None
-            unless there are two classes.
-        false_positives: The same of the rows of class 0.
+        measures: Empty where there are too few rows. Otherwise the `mean` of numbers; of classes the `rate`: the share
+            of class 1, or of rows whose most probable class is right; the mean `prediction`: number, or probability of
+            class 1 or of the most probable class; the `score`, see `SCORES`; of classes the `ratio` of the rate to the
+            mean prediction, 1 is right; and of two classes `true_positives` and `false_positives`: the shares of the
+            rows of class 1, and of class 0, whose probability is at least the rate of all rows.
     """
 
     code: int
     rows: int
     entities: int
-    rate: Estimate | None = None
-    prediction: Estimate | None = None
-    ratio: Estimate | None = None
-    score: Estimate | None = None
-    true_positives: Estimate | None = None
-    false_positives: Estimate | None = None
+    measures: Mapping[str, Estimate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -97,37 +91,31 @@ def by_subgroup(
     true, predicted = y, predictions
     if task == "multiclass":
         true, predicted = (predictions.argmax(1) == y).astype(np.float64), predictions.max(1)
-    overall = float(np.average(y, weights=entities.weights))
+    above = predicted >= np.average(y, weights=entities.weights)
     subgroups, tests = list[Subgroup](), list[tuple[int, str, Estimate, float]]()
     for code in np.unique(codes).tolist():
-        inside = codes == code
-        within = entities.part(inside)
-        subgroup = Subgroup(code, int(inside.sum()), within.entities)
-        if not _enough(task, y[inside], within.entities):
-            subgroups.append(subgroup)
-            continue
-        of_class: dict[str, Estimate] = {}
-        if task == "binary":
-            above = predicted >= overall
-            for name, value in (("true_positives", 1), ("false_positives", 0)):
-                rows = inside & (y == value)
-                of_class[name] = entities.part(rows).rate(above[rows])
-        rate = within.mean(true[inside]) if task == "numeric" else within.rate(true[inside] == 1)
-        ratio = None if task == "numeric" else within.ratio(true[inside], predicted[inside])
-        score, changes = _score(task, true, predicted, inside, entities.weights)
-        most = math.inf if task == "numeric" else 1.0
-        of_score = entities.estimate(score, changes, 0.0, most)
-        prediction = within.mean(predicted[inside])
-        subgroups.append(Subgroup(code, subgroup.rows, within.entities, rate, prediction, ratio, of_score, **of_class))
-        others = ~inside
-        if not _enough(task, y[others], entities.part(others).entities):
-            continue
-        rest, of_rest = _score(task, true, predicted, others, entities.weights)
-        tests.append((code, SCORE, *_tested(score - rest, changes - of_rest, entities)))
-        residual = true - predicted
-        mean, changes = _mean(residual, inside, entities.weights)
-        rest, of_rest = _mean(residual, others, entities.weights)
-        tests.append((code, CALIBRATION, *_tested(mean - rest, changes - of_rest, entities)))
+        inside, others = codes == code, codes != code
+        within, measures = entities.part(inside), dict[str, Estimate]()
+        if _enough(task, y[inside], within.entities):
+            of_score = _score(task, true, predicted, inside, entities.weights)
+            measures["mean" if task == "numeric" else "rate"] = (
+                within.mean(true[inside]) if task == "numeric" else within.rate(true[inside] == 1)
+            )
+            measures["prediction"] = within.mean(predicted[inside])
+            if task != "numeric":
+                measures["ratio"] = within.ratio(true[inside], predicted[inside])
+            measures["score"] = entities.estimate(*of_score, 0.0, math.inf if task == "numeric" else 1.0)
+            if task == "binary":
+                for name, value in (("true_positives", 1), ("false_positives", 0)):
+                    rows = inside & (y == value)
+                    measures[name] = entities.part(rows).rate(above[rows])
+            if _enough(task, y[others], entities.part(others).entities):
+                weights, residual = entities.weights, true - predicted
+                of_rest = _score(task, true, predicted, others, weights)
+                tests.append((code, SCORE, *_tested(of_score, of_rest, entities)))
+                off = _mean(residual, inside, weights), _mean(residual, others, weights)
+                tests.append((code, CALIBRATION, *_tested(*off, entities)))
+        subgroups.append(Subgroup(code, int(inside.sum()), within.entities, measures))
     distinct = 2 if len(subgroups) == 2 else len(tests)  # of two groups, one differs from the other as that from it
     corrected = holm([p for *_, p in tests[:distinct]]) * (len(tests) // distinct if tests else 1)
     return subgroups, [Difference(*test, each) for test, each in zip(tests, corrected, strict=True)]
@@ -156,13 +144,21 @@ def _mean(values: Array, rows: Array, weights: Array) -> tuple[float, Array]:
     return mean, np.where(rows, values - mean, 0.0) / total * math.sqrt(n / (n - 1))
 
 
-def _tested(difference: float, changes: Array, entities: EntityErrors) -> tuple[Estimate, float]:
-    """Return a difference with its interval, and the p-value of the hypothesis that there is none.
+def _tested(
+    of_group: tuple[float, Array], of_rest: tuple[float, Array], entities: EntityErrors
+) -> tuple[Estimate, float]:
+    """Return the difference of two measures with its interval, and the p-value of the hypothesis that there is none.
 
     The distribution is Student's, because few rows of a class may make most of the variance.
+
+    Args:
+        of_group: A measure of the subgroup, and `(m,)` by how much it changes with the weight of each row.
+        of_rest: The same of the others.
+        entities: The entities of the rows.
     """
     from scipy.stats import t  # type: ignore[import-untyped]
 
+    difference, changes = of_group[0] - of_rest[0], of_group[1] - of_rest[1]
     error, freedom = entities.error(changes), entities.freedom(changes)
     if not error:
         return Estimate(difference, signed=True), 1.0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -69,8 +71,8 @@ class Head:
         With a coverage, numbers are `(n, 3)`, each with the ends of its interval.
         """
         within = self.intervals if coverage is not None else None
-        sets = {name: self.sets[name] for name, _ in self.stack.models}
-        sets |= {within.features: self.sets[within.features]} if within else {}
+        names = [name for name, _ in self.stack.models] + ([within.features] if within else [])
+        sets = {name: self.sets[name] for name in names}
         x = matrices(features, sets)[0] if sets else {"": np.empty((n, 0))}
         predicted = self.stack.predict(x)
         if within and coverage is not None:
@@ -119,7 +121,7 @@ def check_coverage(model: str, heads: Mapping[str, Head], coverage: float | None
     """
     if coverage is None:
         return
-    if isinstance(coverage, bool) or not isinstance(coverage, int | float) or not 0 < coverage < 1:
+    if isinstance(coverage, bool) or not isinstance(coverage, Real) or not 0 < coverage < 1:
         raise ConfigError(f"coverage must be above 0 and below 1, such as .9 for 90 %, got {shown(coverage)}")
     numbers = {name: head.intervals for name, head in heads.items() if head.target.task == "numeric"}
     if not numbers:
@@ -133,7 +135,7 @@ def check_coverage(model: str, heads: Mapping[str, Head], coverage: float | None
                 f"{shown(name)} has no intervals, because it learned from too few rows; leave out coverage"
             )
         if coverage > intervals.highest:
-            most = int(intervals.highest * 1000) / 1000
+            most = math.floor(intervals.highest * 1e6) / 1e6
             raise ConfigError(
                 f"coverage must be at most {most:g}, because {shown(name)} learned from {intervals.entities:,} "
                 f"entities, got {coverage:g}"

@@ -119,7 +119,8 @@ def read_head(
             )
         sets = {name: tuple(parts) for name, parts in described["sets"].items()}
         models, weights = dict[Cell, Fitted](), dict[Cell, float]()
-        check_known(path, tensors, [HELD_OUT, INTERVALS, *(str(place) for place in range(len(described["models"])))])
+        kept = [name for name, key in ((HELD_OUT, "scores"), (INTERVALS, "intervals")) if described[key] is not None]
+        check_known(path, tensors, [*kept, *(str(place) for place in range(len(described["models"])))])
         for place, each in enumerate(described["models"]):
             cell = each["features"], each["learner"]
             if cell in models:
@@ -133,9 +134,10 @@ def read_head(
         named = described["groups"]
         groups = None if named is None else Groups(named["column"], tuple(named["names"]))
         scores = _read_scores(described["scores"], target, groups, under(tensors, f"{HELD_OUT}."))
-        within = _read_intervals(described["intervals"], target, under(tensors, f"{INTERVALS}."))
-        if within is not None:
-            _check_intervals(within, _width(sets, within.features, {**blocks, **own}))
+        within = None
+        if (intervals := described["intervals"]) is not None:
+            width = _width(sets, intervals["features"], {**blocks, **own})
+            within = _read_intervals(intervals, target, width, under(tensors, f"{INTERVALS}."))
     info = {**{name: described[name] for name in FACTS}, "scores": scores, "groups": groups}
     return Head(
         target, sets, stack, info, own, described["label_time"], described["inclusive"], within,
@@ -276,32 +278,26 @@ def _described_intervals(intervals: NumberIntervals) -> dict[str, Any]:
 
 
 def _read_intervals(
-    described: Mapping[str, Any] | None, target: Target, tensors: Mapping[str, Tensor]
-) -> NumberIntervals | None:
-    """Return the intervals of which `_described_intervals` are the numbers."""
+    described: Mapping[str, Any], target: Target, width: int, tensors: Mapping[str, Tensor]
+) -> NumberIntervals:
+    """Return the intervals of which `_described_intervals` are the numbers, after a check.
+
+    Errors are ascending numbers, shares ascend to 1, and trees read features of the blocks, or the prediction.
+    """
     arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in tensors.items()}
-    if described is None:
-        if arrays:
-            raise ValueError("there are arrays of intervals that are not described")
-        return None
     if target.task != "numeric" or (arrays.keys() - {*TYPES, COLUMNS}) != {ERRORS, SHARES}:
         raise ValueError(f"intervals are of numbers, and need the arrays {ERRORS} and {SHARES}")
     errors, shares = arrays.pop(ERRORS), arrays.pop(SHARES)
-    if arrays and arrays.keys() != {*TYPES, COLUMNS}:
-        raise ValueError("the trees of intervals lack an array")
-    scale = _trees("numeric", 0, arrays) if arrays else None
-    measured = tuple(Measured(*each) for each in described["measured"])
-    return NumberIntervals(errors, shares, described["entities"], described["features"], scale, measured)
-
-
-def _check_intervals(intervals: NumberIntervals, width: int) -> None:
-    """Refuse errors that are no ascending numbers, shares that do not ascend to 1, and trees of other features."""
-    errors, shares = intervals.errors, intervals.shares
     if not errors.dtype == shares.dtype == np.float64 or errors.shape != shares.shape or errors.ndim != 1:
         raise ValueError("the errors of intervals and their shares must be as many float64")
     if not len(errors) or not (errors[0] >= 0 and errors[-1] <= LARGEST and (errors[1:] >= errors[:-1]).all()):
         raise ValueError("the errors of intervals must ascend from 0")
     if not (shares[0] > 0 and shares[-1] == 1 and (shares[1:] >= shares[:-1]).all()):
         raise ValueError("the shares of intervals must ascend to 1")
-    if intervals.scale is not None and len(columns := np.asarray(intervals.scale.columns)) and columns[-1] > width:
+    if arrays and arrays.keys() != {*TYPES, COLUMNS}:
+        raise ValueError("the trees of intervals lack an array")
+    scale = _trees("numeric", 0, arrays) if arrays else None
+    if scale is not None and len(columns := np.asarray(scale.columns)) and columns[-1] > width:
         raise ValueError("the trees of intervals read a feature that the blocks do not have")
+    measured = tuple(Measured(*each) for each in described["measured"])
+    return NumberIntervals(errors, shares, described["entities"], described["features"], scale, measured)

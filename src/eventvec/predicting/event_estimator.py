@@ -94,7 +94,7 @@ class EventEstimator(BaseEstimator):  # type: ignore[misc]
                 predictions as well; `none` declines that.
             features: Tables of further features by name, each with the key and one row per entity, or one for each of
                 its times. Predictions need them too.
-            groups: A column of the table of labels, or a static column, with text, booleans or at most 50 whole
+            groups: A column of the table of labels, or a static column, with at most 50 texts, booleans or whole
                 numbers: `explain` tells what the model is worth for each of its groups. A column of the table of labels
                 is no feature. With an array of labels, an array of groups too.
 

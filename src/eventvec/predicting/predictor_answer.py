@@ -38,7 +38,12 @@ def explained(head: Head) -> Answer:
     if of is not None:
         verdict += [line for line in ("" if info["doubt"] else of.sentence, of.of_groups) if line]
     verdict = [*([info["doubt"]] if info["doubt"] else []), *verdict]
-    verdict += _of_intervals(head)
+    within = [vars(each) for each in head.intervals.measured] if head.intervals else []
+    verdict += [
+        f"Intervals for 90 % hold {100 * each['covered']:.1f} % of these rows; their mean width is {each['width']:.4g}."
+        for each in within
+        if each["coverage"] == SHOWN
+    ]
     about = doubts(head.notes)
     verdict = [*verdict[: 5 - len(about)], *about]
     models = [
@@ -49,7 +54,7 @@ def explained(head: Head) -> Answer:
     columns = [{"column": column, "contribution": round(size, 4)} for column, size in info["columns"].items()]
     sets = [{"features": features, "blocks": ", ".join(parts)} for features, parts in head.sets.items()]
     facts = {"label": target.name, "task": target.task, "metric": metric, "rows": info["rows"],
-             "entities": info["entities"], **_facts(scores), "intervals": measured_intervals(head)}  # fmt: skip
+             "entities": info["entities"], **_facts(scores), "intervals": within}  # fmt: skip
     of_score = "No model, penalty or weight was learned from the rows that are scored. The interval resamples entities."
     notes = (
         *head.notes,
@@ -71,21 +76,6 @@ def _measured(head: Head, scores: HeldOutScores | None) -> Measured | None:
         return None
     target = head.target
     return measured(target.task, target.classes, scores.held_out, scores.factor, head.info["groups"])
-
-
-def measured_intervals(head: Head) -> list[dict[str, float]]:
-    """Return each coverage that intervals promise, the one that was measured, and their mean width."""
-    return [vars(each) for each in head.intervals.measured] if head.intervals else []
-
-
-def _of_intervals(head: Head) -> list[str]:
-    """Return a line about intervals of 90 %, if they were measured."""
-    measured = head.intervals.measured if head.intervals else ()
-    return [
-        f"Intervals for 90 % hold {100 * each.covered:.1f} % of these rows; their mean width is {each.width:.4g}."
-        for each in measured
-        if each.coverage == SHOWN
-    ]
 
 
 def _scored(name: str, metric: str, scores: HeldOutScores, rows: int) -> list[str]:

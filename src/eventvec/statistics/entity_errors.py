@@ -23,35 +23,28 @@ class EntityErrors:
     """The entities of some rows, over which standard errors are computed.
 
     Args:
-        groups: `(m,)` int64, the entity of each row.
+        groups: `(m,)` int64, the entity of each row, codes from 0 on.
         weights: `(m,)` float64, how much each row counts, above 0.
         factor: By how much variances are larger than those of resampled entities, see `held_out_scores.overlap`.
-        alone: Whether each entity has one row.
 
     Example:
-        >>> errors = EntityErrors.of(np.arange(100), np.ones(100))
+        >>> errors = EntityErrors(np.arange(100), np.ones(100))
         >>> str(errors.rate(np.arange(100) < 25))
         '.250 (.175 to .343)'
     """
 
     groups: Array
     weights: Array
-    factor: float
-    alone: bool
-
-    @classmethod
-    def of(cls, groups: Array, weights: Array, factor: float = 1.0) -> EntityErrors:
-        """Return the entities of rows, whose codes are from 0 on."""
-        return cls(groups, weights, factor, len(np.unique(groups)) == len(groups))
+    factor: float = 1.0
 
     def part(self, rows: Array) -> EntityErrors:
         """Return the entities of some rows, given as places or a mask."""
-        return EntityErrors(self.groups[rows], self.weights[rows], self.factor, self.alone)
+        return EntityErrors(self.groups[rows], self.weights[rows], self.factor)
 
     @cached_property
     def entities(self) -> int:
         """The number of entities."""
-        return len(self.groups) if self.alone else len(np.unique(self.groups))
+        return int(np.count_nonzero(np.bincount(self.groups)))
 
     @cached_property
     def total(self) -> float:
@@ -59,12 +52,16 @@ class EntityErrors:
         return float(self.weights.sum())
 
     def changes(self, changes: Array) -> Array:
-        """Return `(entities,)` by how much each entity changes a number, from the change by the weight of each row."""
-        of_rows = self.weights * changes
-        return of_rows if self.alone else np.bincount(self.groups, of_rows)
+        """Return by how much each entity, by its code, changes a number, from the change by the weight of each row."""
+        return np.bincount(self.groups, self.weights * changes)
 
     def error(self, changes: Array) -> float:
-        """Return the standard error of a number, from `(m,)` its change by the weight of each row."""
+        """Return the standard error of a number, from `(m,)` its change by the weight of each row.
+
+        It is NaN of one entity, which tells nothing of another one.
+        """
+        if self.entities < 2:
+            return math.nan
         return float(np.sqrt(self.factor * (self.changes(changes) ** 2).sum()))
 
     def freedom(self, changes: Array) -> float:
@@ -79,9 +76,7 @@ class EntityErrors:
         excess = max(fourth / variance**2 - 1 / self.entities, 1e-12)
         return float(np.clip(2 / excess, 1, max(self.entities - 1, 1)))
 
-    def estimate(
-        self, value: float, changes: Array, least: float = -math.inf, most: float = math.inf, signed: bool = False
-    ) -> Estimate:
+    def estimate(self, value: float, changes: Array, least: float = -math.inf, most: float = math.inf) -> Estimate:
         """Return a number with its interval of 95 %.
 
         Args:
@@ -89,10 +84,9 @@ class EntityErrors:
             changes: `(m,)` its change by the weight of each row.
             least: The smallest number that is possible.
             most: The largest one.
-            signed: Whether it is a difference.
         """
         half = NORMAL * self.error(changes)
-        return Estimate(value, max(value - half, least), min(value + half, most), signed)
+        return Estimate(value, max(value - half, least), min(value + half, most))
 
     def mean(self, values: Array) -> Estimate:
         """Return the weighted mean of `(m,)` values."""

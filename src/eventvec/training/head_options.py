@@ -41,7 +41,7 @@ class HeadOptions:
         seed: The seed of everything random.
         latest: How many of an entity's latest events are read by what does not follow from running sums and counts; a
             state store keeps as many.
-        groups: A column of the table of labels, or a static column, with text, booleans or at most 50 whole numbers:
+        groups: A column of the table of labels, or a static column, with at most 50 texts, booleans or whole numbers:
             what the model is worth is told for each of its groups too, and where one differs from the others. A column
             of the table of labels is no feature.
 

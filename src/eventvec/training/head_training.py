@@ -441,7 +441,8 @@ def _weighed(
     if job.task == "numeric":
         name, first = next(iter(prepared.items()))
         intervals = intervals_of(job, prior, name, first, parts, predictions, latest, forward, workers)
-        intervals = replace(intervals, measured=intervals.measured if scores else ())
+        if scores is None or (latest is None and times is not None):  # other entities tell how times differ
+            intervals = replace(intervals, measured=())
     stack = trained(prepared, job, predictions, prior, models, workers, told(total - len(prior)))
     if network is None or (NETWORK, GIVEN) not in stack.models:
         return stack, scores, intervals, None

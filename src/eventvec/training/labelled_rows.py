@@ -164,18 +164,14 @@ def _of_array(data: Dataset, asked: LabelSources) -> LabelledRows:
     rows = with_moment(_with_static(data, asked))
     name = "label"
     groups = asked.options.groups
-    subgroups = None if groups is None else _beside(rows, groups)
-    examples = Examples(rows, name, y, np.arange(len(y)), weights, notes=rows.notes, subgroups=subgroups)
+    if groups is not None:
+        groups = static_groups(rows, groups) if isinstance(groups, str) else column(groups, "groups", len(rows))
+    examples = Examples(rows, name, y, np.arange(len(y)), weights, notes=rows.notes, subgroups=groups)
     target = _target(examples, name, y, asked)
     if missing := len(y) - len(target.y):
         note = f"{missing:,} of {len(y):,} rows have no label."
         examples = replace(examples[target.rows], notes=(*examples.notes, note))
     return _learned(examples, {name: y[target.rows]}, asked, {})
-
-
-def _beside(rows: Dataset, groups: Any) -> Array:
-    """Return the group of each row, from an array or from a static column."""
-    return static_groups(rows, groups) if isinstance(groups, str) else column(groups, "groups", len(rows))
 
 
 def _with_static(data: Dataset, asked: LabelSources) -> Dataset:
