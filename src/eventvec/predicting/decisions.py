@@ -24,7 +24,7 @@ from eventvec.learners.held_out_scores import overlap
 from eventvec.learners.inputs import positive
 from eventvec.learners.stacking import MANY
 from eventvec.models import Model, check_model
-from eventvec.models.head import Head
+from eventvec.models.head import Head, class_place
 from eventvec.models.label_columns import class_names
 from eventvec.options import accepts, checked, gather, those_of
 from eventvec.predicting.caller_rules import acts_by_rule
@@ -221,10 +221,7 @@ def _class(classes: list[str], of: Any, label: str) -> int:
         raise ConfigError(
             f"the label {shown(label)} has {len(classes):,} classes; name the one that is a case: of= (--of)"
         )
-    text = str(pa.array([of]).cast(pa.string())[0].as_py())
-    if text not in classes:
-        raise ConfigError(f"the label {shown(label)} has no class {shown(text)}; {nearest(text, classes)}")
-    return classes.index(text)
+    return class_place(classes, of, label)
 
 
 def _own_rows(model: Model, name: str, place: int) -> _DecisionRows:
