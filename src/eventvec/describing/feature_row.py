@@ -79,6 +79,13 @@ class FeatureRow:
         count = self.count("events")
         return self.count("time: events") if count is None else count
 
+    def counted(self, value: float) -> tuple[str, str]:
+        """Return the words for the number of events that a feature counts, and the verb that goes with them."""
+        count = round(self.plain(value))
+        if self.n and count <= self.n:
+            return self.whole.part(count / self.n)
+        return f"{plain_number(count) if count else 'no'} event{'s' * (count > 1)}", "has" if count <= 1 else "have"
+
     @property
     def n_read(self) -> int | None:
         """The number of the latest events that are read, None where it is not known."""
