@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from eventvec.learners.stacking import Stacked
 from eventvec.models.head import predictions_of
 from eventvec.models.reasons import HeadReasons
 from eventvec.predicting.rows_to_predict import PredictionSources, rows_to_predict
+from eventvec.quantities import plain_number, times_text
 from eventvec.serving.routes import application
 from eventvec.serving.serve_options import ServeOptions
 
@@ -55,16 +57,17 @@ def planted(cause: str, seed: int = 0) -> tuple[pl.DataFrame, pl.DataFrame, np.n
     )
 
 
-def learned(cause: str, label: str = "leaves", **options: Any) -> ev.Model:
+@cache
+def learned(cause: str, label: str) -> ev.Model:
     events, labels, _ = planted(cause)
     kind = ev.EventRegressor if label == "spends" else ev.EventClassifier
-    estimator = kind("card", "at", categorical=["shop", "kind"], numeric=["paid"], progress=False, **options)
+    estimator = kind("card", "at", categorical=["shop", "kind"], numeric=["paid"], progress=False)
     return estimator.fit(events, labels.head(350), label, label_time="when").model_
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def model() -> ev.Model:
-    return learned("shop")
+    return learned("shop", "leaves")
 
 
 def later(labels: pl.DataFrame) -> pl.DataFrame:
@@ -72,9 +75,9 @@ def later(labels: pl.DataFrame) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("cause", ["paid", "shop", "at"])
-def test_the_planted_column_leads_where_its_effect_is_large(cause: str, model: ev.Model) -> None:
+def test_the_planted_column_leads_where_its_effect_is_large(cause: str) -> None:
     events, labels, effect = planted(cause)
-    found = ev.explain(model if cause == "shop" else learned(cause), events, cutoffs=later(labels))
+    found = ev.explain(learned(cause, "leaves"), events, cutoffs=later(labels))
     sizes = found.frame("columns").with_columns(pl.col("contribution").abs())
     first = sizes.sort("contribution", descending=True).unique("card", keep="first", maintain_order=True).sort("card")
     strong = np.abs(effect[350:]) > np.median(np.abs(effect[350:]))
@@ -94,10 +97,10 @@ def test_reasons_add_up_to_the_prediction(label: str) -> None:
     expected = raw_scores(head.target.task, predicted[:, 1] if label == "leaves" else predicted)
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6)
     assert np.quantile(np.abs(np.concatenate([each.rest for each in parts])), 0.9) < 1e-5  # nothing is cut off there
-    told = ev.explain(trained, events, cutoffs=at, label=label).frame("rows")
-    columns = ev.explain(trained, events, cutoffs=at, label=label).frame("columns")
-    sums = columns.group_by("card", maintain_order=True).agg(pl.col("contribution").sum())["contribution"]
-    np.testing.assert_allclose(sums + told["baseline"] + told["rest"], told["score"], rtol=0, atol=1e-6)
+    found = ev.explain(trained, events, cutoffs=at, label=label)
+    told = found.frame("rows")
+    sums = found.frame("columns").group_by("card", maintain_order=True).agg(pl.col("contribution").sum())
+    np.testing.assert_allclose(sums["contribution"] + told["baseline"] + told["rest"], told["score"], rtol=0, atol=1e-6)
     of_class = predicted if label == "spends" else predicted[:, 1] if label == "leaves" else predicted.max(1)
     np.testing.assert_allclose(told["prediction"], of_class, rtol=0, atol=1e-5)
 
@@ -249,12 +252,54 @@ def test_a_server_gives_the_reasons_of_each_key(model: ev.Model, tmp_path: Path)
     assert found["reasons"][0] == found["reasons"][2]
 
 
+def test_static_columns_tables_lists_and_earlier_labels_are_told(tmp_path: Path) -> None:
+    rng, n = np.random.default_rng(0), 80
+    drawn, cards = [f"c{i}" for i in range(n)], np.repeat(np.arange(n), 5)
+    at = np.datetime64(END) - rng.integers(1, 90 * 86_400, 5 * n).astype("timedelta64[s]")
+    tags = [list(rng.choice(["a", "b"], size)) for size in rng.integers(0, 3, 5 * n)]
+    events = pl.DataFrame({"card": [drawn[i] for i in cards], "at": at.astype("datetime64[us]"), "tags": tags})
+    plan, income = rng.choice(["x", "y"], n), np.where(rng.random(n) < 0.3, None, rng.normal(3e4, 9e3, n).round())
+    static = pl.DataFrame({"card": drawn, "plan": plan})
+    tables = {
+        "money": pl.DataFrame({"card": drawn, "income": pl.Series(income.tolist(), dtype=pl.Float64)}),
+        "place": pl.DataFrame({"card": drawn, "north": rng.random(n) < 0.5, "km": rng.random(n)}),
+    }
+    effect = np.where(plan == "x", 2.0, 0) + np.array([each or 1e4 for each in income]) / 1e4
+    times = [END - timedelta(days=30 * i) for i in range(3) for _ in range(n)]
+    y = (effect + rng.normal(0, 0.3, (3, n))).ravel()
+    labels = pl.DataFrame({"card": drawn * 3, "when": times, "spends": y})
+    estimator = ev.EventRegressor("card", "at", progress=False, reading={"summed": ["tags"]})
+    given: dict[str, Any] = {"static": static, "features": tables}
+    estimator.fit(events, labels, "spends", label_time="when", earlier_labels="10d", **given).save(tmp_path / "model")
+    trained = ev.load(tmp_path / "model")
+    given |= {"cutoffs": labels.select("card", "when")[:n], "labels": labels}
+    found = ev.explain(trained, events, top=10_000, **given)
+    predicted = pl.DataFrame(ev.predict(trained, events, **given))
+    np.testing.assert_allclose(found.frame("rows")["prediction"], predicted["prediction"], rtol=0, atol=1e-5)
+    reasons = found.frame("reasons")
+    sums = reasons.group_by("card", maintain_order=True).agg(pl.col("contribution").sum())
+    rows = found.frame("rows").join(sums, on="card")
+    np.testing.assert_allclose(rows["contribution"] + rows["baseline"] + rows["rest"], rows["score"], atol=1e-6)
+    assert {*reasons["block"]} >= {"handcrafted", "lists", "codes", "convolutions", "static", "earlier_labels", "money"}
+    incomes = dict(zip(drawn, income, strict=True))
+    for card, because in reasons.filter(feature="income").select("card", "because").rows():
+        expected = "missing" if incomes[card] is None else plain_number(incomes[card])
+        assert because == f"income is {expected}"
+    plans = dict(zip(drawn, plan, strict=True))
+    for card, because in reasons.filter(feature="plan=x").select("card", "because").rows():
+        assert because == f"plan is {'' if plans[card] == 'x' else 'not '}x"
+    bought = events.group_by("card").agg(pl.col("tags").list.explode().drop_nulls())
+    counts = {card: of_card.count("a") for card, of_card in bought.rows()}
+    for card, because in reasons.filter(feature="tags: a").select("card", "because").rows():
+        assert because == f"tags a {times_text(counts[card])}"
+
+
 def test_columns_of_rows_may_be_called_as_those_of_tables() -> None:
     names = {"card": "block", "at": "score"}
     events, labels, _ = planted("shop")
-    named, at = events.rename(names), later(labels).rename({"card": "block", "when": "score"})
+    named, at = events.head(60 * EVENTS).rename(names), labels[40:60].select(block="card", score="when")
     estimator = ev.EventClassifier("block", "score", categorical=["shop"], numeric=[], progress=False)
-    estimator.fit(named, labels.head(350).rename({"card": "block"}), "leaves", label_time="when")
+    estimator.fit(named, labels.head(60).rename({"card": "block"}), "leaves", label_time="when")
     found = estimator.explain(named, cutoffs=at, cutoff_column="score")
     assert found.frame("rows")["row_block"].to_list() == at["block"].to_list()
     assert found.frame("rows")["row_score"].to_list() == at["score"].to_list()

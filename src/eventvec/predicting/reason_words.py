@@ -68,8 +68,6 @@ def _of_caller(block: CallerFeatures, values: Array, place: int) -> str:
     """Return what a feature of the caller says, in its own unit."""
     n = len(block.columns)
     column, is_missing = block.columns[place % n], values[n + place % n] > 0
-    if is_missing:
-        return f"{column} is missing"
-    return (
-        f"{column} is {plain_number(float(values[place]) + block.means[place])}" if place < n else f"{column} is there"
-    )
+    if is_missing or place >= n:
+        return f"{column} is {'' if is_missing else 'not '}missing"
+    return f"{column} is {plain_number(float(values[place]) + block.means[place])}"
