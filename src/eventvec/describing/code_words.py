@@ -128,6 +128,4 @@ def _since(row: FeatureRow, code: str, count: str, value: float) -> str:
     """Return the phrase about the time from the last event with a code to the last of all, or the span if none has."""
     if row.count(count) == 0:
         return f"no event has {code}"
-    length = row.length(row.plain(value))
-    text = f"the time from the last event with {code} to the last event is {length}"
-    return text if row.count(count) else f"{text}, or no event has {code}"
+    return f"the time from the last event with {code} to the last event is {row.length(row.plain(value))}"

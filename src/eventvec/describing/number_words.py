@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eventvec.describing.feature_row import FeatureRow, unless_few
+from eventvec.describing.feature_row import FeatureRow
 from eventvec.quantities import plain_number
 from eventvec.schema import Numeric
 
@@ -103,8 +103,10 @@ def _statistic(
         few: What is said of too few values, see `_few`.
     """
     words, least = STATISTICS[statistic]
-    unsure = few[1 + least]
-    return unless_few(f"{words} {where} is {plain_number(number)}", value, known, few[:least], unsure)
+    if known is not None and known < least:
+        return few[known]
+    text = f"{words} {where} is {plain_number(number)}"
+    return f"{text}, or {few[1 + least]}" if known is None and value == 0 else text
 
 
 def _present(row: FeatureRow, name: str) -> int | None:
