@@ -101,8 +101,9 @@ def explain(
     if events is None:
         beside = {"key": key, "of": of, "static": static, "labels": labels, "features": features}
         beside |= {name: options.get(name) for name in ("until", "cutoffs", "cutoff_column")}
-        if given := [name for name, value in beside.items() if value is not None]:
-            raise ConfigError(f"{given[0]} is for rows of events, and no events are given; give them, or leave it out")
+        if given := next((name for name, value in beside.items() if value is not None), None):
+            option = f"{given}= (--{given.replace('_', '-')})"
+            raise ConfigError(f"{option} is for rows of events, and none are given; give events, or leave it out")
         return explained(head)
     if not isinstance(events, Dataset):
         options = {**model.info.get("reading", {}), **options}
