@@ -54,15 +54,13 @@ def test_static_columns_are_told_in_their_units() -> None:
                 )
 
 
-def test_a_number_that_may_be_missing_is_told_so() -> None:
+def test_numbers_and_buckets_of_static_columns() -> None:
     fields = (Numeric("age", mean=41.5), Categorical("plan", (), buckets=30), Vector("z", (2.0,), (1.0,)))
     schema = Schema("id", "at", "date", static=fields)
-    assert feature_words(schema, ["age"], np.array([0.0])) == ["age is 41.5 or missing"]
+    assert feature_words(schema, ["age"], np.array([0.0])) == ["age is 0"]
     assert feature_words(schema, ["age", "age is missing"], np.array([0.0, 0])) == ["age is 41.5", "age is not missing"]
-    assert feature_words(schema, ["z 1", "plan=bucket 7"], np.array([0.5, 1])) == [
-        "number 1 of z is 2.5",
-        "plan is bucket 7",
-    ]
+    told = feature_words(schema, ["z 1", "z 1 is missing", "plan=bucket 7"], np.array([0.5, 0, 1]))
+    assert told == ["number 1 of z is 2.5", "number 1 of z is not missing", "plan is bucket 7"]
     assert feature_words(schema, ["plan=bucket 30", "z 2"], np.array([1.0, 1])) == ["plan=bucket 30 is 1", "z 2 is 1"]
     assert len(static_names(fields[1], VALUES)) == StaticValues.of(schema, ["plan"]).dim
 
@@ -123,19 +121,14 @@ def test_earlier_labels_are_those_of_a_loop(task: Any, values: list[Any], kind: 
     assert {0, 1, 2} <= counts
 
 
-def test_earlier_labels_alone_say_what_else_may_be() -> None:
+def test_earlier_labels_in_units_and_with_equal_signs_in_their_names() -> None:
     schema = Schema("id", "at", "timestamp")
-    for name, value, text in (
-        ("earlier left=yes: last", 0, "the last earlier left is not yes, or none is known"),
-        ("earlier left=yes: last", 1, "the last earlier left is yes"),
-        ("earlier left=yes: mean", 0.25, "25 % of the earlier values of left are yes"),
-        ("earlier worth: mean", 0, "the mean of the earlier worth is 0, or none is known"),
-        ("earlier worth: age", 5400, "the last earlier worth was 1.5 hours before"),
-        ("earlier a=b=c: last", 1, "earlier a=b=c: last is 1"),
-    ):
-        assert feature_words(schema, [name], np.array([value])) == [text]
-    names = ["earlier a=b: known", "earlier a=b=c: last"]
-    assert feature_words(schema, names, np.array([1, 1])) == ["an earlier a=b is known", "the last earlier a=b is c"]
+    names = [f"earlier a=b{what}" for what in (": known", ": count", ": age", "=c: last", "=c: mean")]
+    assert feature_words(schema, names, np.array([1, 4, 5400, 1, 0.25])) == [
+        "an earlier a=b is known", "4 earlier values of a=b are known", "the last earlier a=b was 1.5 hours before",
+        "the last earlier a=b is c", "1 of 4 earlier values of a=b are c",
+    ]  # fmt: skip
+    assert feature_words(schema, names[-1:], np.array([1])) == ["earlier a=b=c: mean is 1"]
 
 
 def test_blocks_of_earlier_labels_name_their_features() -> None:

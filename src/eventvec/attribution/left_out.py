@@ -45,11 +45,15 @@ class Ablation(NamedTuple):
 
 def parts_of(x: Sequences, schema: Schema) -> list[Ablation]:
     """Return the fields and the periods of events: the times, the columns, shares of each history, calendar windows."""
+    parts = [Ablation(name, "period", partial(without_share, x, *share)) for name, share in SHARES.items()]
+    return fields_of(x, schema) + parts + (_calendar_windows(x) if schema.clock else [])
+
+
+def fields_of(x: Sequences, schema: Schema) -> list[Ablation]:
+    """Return the fields of events: the times, and the columns. The rows must not share events."""
     columns = [field.name for field in (*schema.fields, *schema.nested)]
-    parts = [Ablation(schema.time, "field", partial(without_times, x))]
-    parts += [Ablation(name, "field", partial(without_column, x, name)) for name in columns]
-    parts += [Ablation(name, "period", partial(without_share, x, *share)) for name, share in SHARES.items()]
-    return parts + (_calendar_windows(x) if schema.clock else [])
+    times = Ablation(schema.time, "field", partial(without_times, x))
+    return [times, *(Ablation(name, "field", partial(without_column, x, name)) for name in columns)]
 
 
 def without_column(x: Sequences, name: str) -> Sequences:

@@ -181,10 +181,11 @@ def explain(
     """
     from eventvec.predicting.explanation import explain as explained
 
-    beside: dict[str, Any] = {"static": static, "labels": labels, "features": named_tables(features) or None}
+    asked = given(
+        label=label, key=key, of=of, static=static, labels=labels, features=named_tables(features) or None
+    )  # fmt: skip
     with bar("explaining") as tick:
-        chosen: dict[str, Any] = {"label": label, "key": key, "of": of, "top": top, **beside, **options}
-        result = explained(models.load(run), events, progress=tick, **chosen)
+        result = explained(models.load(run), events, top=top, progress=tick, **asked, **options)
     terminal.decide(result, json_, full)
 
 

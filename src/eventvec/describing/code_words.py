@@ -69,11 +69,7 @@ def code_words(row: FeatureRow, code: str, count: str, feature: str, value: floa
         value: The feature.
     """
     if feature == "count":
-        events = round(row.plain(value))
-        if row.n and events <= row.n:
-            words, verb = row.whole.part(events / row.n)
-        else:
-            words, verb = f"{plain_number(events) if events else 'no'} event{'s' * (events > 1)}", _verb(events)
+        words, verb = row.counted(value)
         return f"{words} {verb} {code}"
     if not row.logs:
         return None
@@ -96,10 +92,6 @@ def code_words(row: FeatureRow, code: str, count: str, feature: str, value: floa
 
 UNKNOWN_ALIKE = ", with unknown values counted as one"
 """What is said where different values outside the vocabulary would be told apart by a reader."""
-
-
-def _verb(count: int) -> str:
-    return "has" if count <= 1 else "have"
 
 
 def _alike(row: FeatureRow, column: Categorical) -> str:
@@ -136,6 +128,4 @@ def _since(row: FeatureRow, code: str, count: str, value: float) -> str:
     """Return the phrase about the time from the last event with a code to the last of all, or the span if none has."""
     if row.count(count) == 0:
         return f"no event has {code}"
-    length = row.length(row.plain(value))
-    text = f"the time from the last event with {code} to the last event is {length}"
-    return text if row.count(count) else f"{text}, or no event has {code}"
+    return f"the time from the last event with {code} to the last event is {row.length(row.plain(value))}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,12 +19,12 @@ class Group:
     """Events of which a feature is a share.
 
     Args:
-        n: Their number, None where it is not known.
+        n: Their number.
         text: What they are called, such as `the last 10 events`.
         none: What is said of none of them.
     """
 
-    n: int | None
+    n: int
     text: str
     none: str
 
@@ -32,7 +32,7 @@ class Group:
         """Return the words for a share of the events, and the verb `has` or `have` that goes with them."""
         if share == 0 or self.n == 0:
             return self.none, "has"
-        if self.n is None or self.n >= EXACT:
+        if self.n >= EXACT:
             return f"{share_text(share)} of {self.text}", "have"
         count = round(share * self.n)
         if count == self.n == 1:
@@ -74,45 +74,47 @@ class FeatureRow:
         return round(plain) if math.isfinite(plain) else None
 
     @cached_property
-    def n(self) -> int | None:
-        """The number of events of the row, None where it is not known."""
-        count = self.count("events")
-        return self.count("time: events") if count is None else count
+    def n(self) -> int:
+        """The number of events of the row."""
+        return self.count("events") or 0
+
+    def counted(self, value: float) -> tuple[str, str]:
+        """Return the words for the number of events that a feature counts, and the verb that goes with them."""
+        count = round(self.plain(value))
+        if self.n and count <= self.n:
+            return self.whole.part(count / self.n)
+        return f"{plain_number(count) if count else 'no'} event{'s' * (count > 1)}", "has" if count <= 1 else "have"
 
     @property
-    def n_read(self) -> int | None:
-        """The number of the latest events that are read, None where it is not known."""
-        return None if self.n is None else min(self.n, self.latest)
+    def n_read(self) -> int:
+        """The number of the latest events that are read."""
+        return min(self.n, self.latest)
 
     @property
     def whole(self) -> Group:
         """All events."""
-        return Group(self.n, "the events" if self.n is None else f"{self.n:,} events", "no event")
+        return Group(self.n, f"{self.n:,} events", "no event")
 
     @property
     def read(self) -> Group:
         """The latest events that are read, which are all but for long histories."""
-        if self.n is not None and self.n <= self.latest:
+        if self.n <= self.latest:
             return self.whole
-        most = " at most" if self.n is None else ""
-        events = f"the latest {self.latest:,} events{most}"
+        events = f"the latest {self.latest:,} events"
         return Group(self.n_read, events, f"none of {events}")
 
     @property
     def within(self) -> str:
         """What follows a phrase about the latest events that are read; empty where these are all."""
-        return "" if self.n is not None and self.n <= self.latest else f" (of {self.read.text})"
+        return "" if self.n <= self.latest else f" (of {self.read.text})"
 
     def last(self, count: int) -> Group:
         """Return the last events, at most so many."""
         if self.n == 1:
             return Group(1, "the only event", "no event")
-        if self.n is None:
-            events = f"the last {count} events (or of all, if fewer)"
-        else:
-            events = f"the last {count} events" if self.n >= count else f"all {self.n} events"
-        none = f"none of {events}" if self.n is None or self.n >= count else "no event"
-        return Group(None if self.n is None else min(self.n, count), events, none)
+        if self.n < count:
+            return Group(self.n, f"all {self.n} events", "no event")
+        return Group(count, f"the last {count} events", f"none of the last {count} events")
 
     def length(self, value: float) -> str:
         """Return a time between two moments in words, from seconds or the unit of the times."""
@@ -124,24 +126,9 @@ class FeatureRow:
 
     def ago(self, what: str, value: float) -> str:
         """Return how long before the moment of prediction something was, from a feature."""
-        length, unsure = self.plain(value), ", or there are no events" if value == 0 and self.n is None else ""
+        length = self.plain(value)
         if not self.schema.clock:
-            return f"the time since {what} is {self.length(length)}{unsure}"
+            return f"the time since {what} is {self.length(length)}"
         if length == 0:
-            return f"{what} was at the moment of prediction{unsure}"
+            return f"{what} was at the moment of prediction"
         return f"{what} was {self.length(abs(length))} {'before' if length > 0 else 'after the moment of prediction'}"
-
-
-def unless_few(text: str, value: float, known: int | None, few: Sequence[str], unsure: str) -> str:
-    """Return a text about a statistic, or in place of it why there is none, which a feature has as 0.
-
-    Args:
-        text: What is said of the statistic.
-        value: The feature.
-        known: The number of values that it is of, None where that is not known.
-        few: What is said of no value, of one, and so on, as long as these are too few.
-        unsure: What may be so instead if the feature is 0 and the number is not known.
-    """
-    if known is not None and known < len(few):
-        return few[known]
-    return f"{text}, or {unsure}" if known is None and value == 0 else text

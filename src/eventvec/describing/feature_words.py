@@ -8,7 +8,7 @@ from eventvec.describing.code_words import code_words, column_words, element_wor
 from eventvec.describing.feature_row import FeatureRow
 from eventvec.describing.number_words import number_where_words, number_words
 from eventvec.describing.other_words import label_words, static_words
-from eventvec.describing.time_words import EVENTS, PHRASES
+from eventvec.describing.time_words import PHRASES
 from eventvec.options import LATEST
 from eventvec.quantities import plain_number
 from eventvec.schema import Categorical, Schema
@@ -32,8 +32,9 @@ def feature_words(
     entity's earlier labels. Logs and centred numbers are told in the units of the columns; times of the calendar in
     days, hours, minutes or seconds. Other features say their name and value.
 
-    A feature that is undefined, such as a mean of no values, is 0. The other features that are given tell both apart:
-    with the number of events, shares are told as counts. So give all features of the row, and choose by `chosen`.
+    A feature that is undefined, such as a mean of no values, is 0. The other features of its block tell both apart, and
+    with the number of events, shares are told as counts. So give all features of a block, and choose by `chosen`;
+    features of events without their number say their name and value.
 
     Args:
         schema: The meaning of the columns, with those of the static ones.
@@ -72,8 +73,10 @@ def _beside(row: FeatureRow, name: str, value: float) -> Iterator[str]:
 
 def _of_events(row: FeatureRow, name: str, value: float) -> Iterator[str]:
     """Yield what a feature says if it is one of the row's events."""
+    if "events" not in row.values:
+        return
     if name in PHRASES:
-        if row.logs or name in EVENTS:
+        if row.logs or name == "events":
             yield NO_EVENTS if row.n == 0 else PHRASES[name](row, value)
         return
     head, _, feature = name.rpartition(": ")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eventvec.describing.feature_row import FeatureRow, unless_few
+from eventvec.describing.feature_row import FeatureRow
 from eventvec.quantities import plain_number
 from eventvec.schema import Numeric
 
@@ -30,7 +30,7 @@ def number_words(row: FeatureRow, column: Numeric, feature: str, value: float) -
     if not row.logs and feature not in PLAIN:
         return None
     if feature == "count":
-        events, verb = _counted(row, value)
+        events, verb = row.counted(value)
         return f"{events} {verb} a value of {name}"
     if feature == "sum":
         return f"the sum of {name} is {plain_number(row.plain(value))}"
@@ -103,22 +103,16 @@ def _statistic(
         few: What is said of too few values, see `_few`.
     """
     words, least = STATISTICS[statistic]
-    unsure = few[1 + least]
-    return unless_few(f"{words} {where} is {plain_number(number)}", value, known, few[:least], unsure)
+    if known is not None and known < least:
+        return few[known]
+    text = f"{words} {where} is {plain_number(number)}"
+    return f"{text}, or {few[1 + least]}" if known is None and value == 0 else text
 
 
 def _present(row: FeatureRow, name: str) -> int | None:
     """Return how many values a column has in the row, None where that is not known."""
     count = row.count(f"{name}: count") if row.logs else None
     return row.n if count is None and row.values.get(f"{name}: missing") == 0 else count
-
-
-def _counted(row: FeatureRow, value: float) -> tuple[str, str]:
-    """Return the words for a number of events, and the verb that goes with them."""
-    count = round(row.plain(value))
-    if row.n:
-        return row.whole.part(count / row.n)
-    return f"{plain_number(count) if count else 'no'} event{'s' * (count > 1)}", "has" if count <= 1 else "have"
 
 
 def _change(row: FeatureRow, name: str, value: float, number: float) -> str:

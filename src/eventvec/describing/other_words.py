@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from eventvec.describing.feature_row import FeatureRow, unless_few
-from eventvec.quantities import plain_number, share_text
+from eventvec.describing.feature_row import FeatureRow
+from eventvec.quantities import plain_number
 from eventvec.schema import Categorical, Numeric, Static, Text, Vector
 
 MISSING_CODE, UNKNOWN_CODE = "is missing", "is unknown"
@@ -55,11 +55,9 @@ def static_words(values: Mapping[str, float], field: Static, name: str) -> str |
     what = field.name if isinstance(field, Numeric) else f"number {place + 1} of {field.name}"
     if number != name:
         return f"{what} is {'' if value else 'not '}missing"
-    missing = values.get(f"{name} {MISSING_CODE}")
-    if missing:
-        return f"{what} is missing"
-    text = f"{what} is {plain_number(value + means[place])}"
-    return f"{text} or missing" if missing is None and value == 0 else text
+    if (missing := values.get(f"{name} {MISSING_CODE}")) is None:
+        return None
+    return f"{what} is missing" if missing else f"{what} is {plain_number(value + means[place])}"
 
 
 def _category(field: Categorical, name: str, is_so: bool) -> str | None:
@@ -80,57 +78,31 @@ def _texts(field: Categorical, values: int) -> list[str]:
 
 
 def label_words(row: FeatureRow, name: str, value: float) -> str | None:
-    """Return the phrase about a feature of the entity's earlier labels; None if it is none."""
+    """Return the phrase about a feature of the entity's earlier labels; None if it is none.
+
+    The number of these labels tells their name, which may have an equal sign as the classes have.
+    """
     head, _, feature = name.rpartition(": ")
-    if not head.startswith("earlier "):
+    start, end = "earlier ", ": known"
+    known = (each for each in row.values if each.startswith(start) and each.endswith(end))
+    labels = (each.removeprefix(start).removesuffix(end) for each in known)
+    label = next((each for each in labels if head == start + each or head.startswith(f"{start}{each}=")), None)
+    if label is None or feature not in ("known", "count", "age", "last", "mean"):
         return None
-    if feature in ("known", "count", "age"):
-        return _about_labels(row, head, head.removeprefix("earlier "), feature, value)
-    if feature not in ("last", "mean"):
-        return None
-    readings = [*_labels_and_classes(row, head.removeprefix("earlier "))]
-    if len(readings) != 1:
-        return None
-    label, of_class = readings[0]
-    known = _known(row, f"earlier {label}")
-    unsure = f"no earlier {label} is known"
-    if of_class is None:
-        words = "the last earlier" if feature == "last" else "the mean of the earlier"
-        return unless_few(f"{words} {label} is {plain_number(value)}", value, known, [unsure], "none is known")
-    if feature == "last":
-        text = f"the last earlier {label} is {'' if value else 'not '}{of_class}"
-    elif known:
-        text = f"{round(value * known):,} of {known:,} earlier values of {label} are {of_class}"
-    else:
-        text = f"{share_text(value)} of the earlier values of {label} are {of_class}"
-    return unless_few(text, value, known, [unsure], "none is known")
-
-
-def _labels_and_classes(row: FeatureRow, text: str) -> Iterator[tuple[str, str | None]]:
-    """Yield each label and class that a text may name; those alone that have another feature in the row, if any has."""
-    places = [place for place, letter in enumerate(text) if letter == "="]
-    readings: list[tuple[str, str | None]] = [(text[:place], text[place + 1 :]) for place in places]
-    readings.append((text, None))
-    known = [each for each in readings if f"earlier {each[0]}: known" in row.values]
-    yield from known or (readings if len(readings) == 1 else readings[:-1])
-
-
-def _known(row: FeatureRow, head: str) -> int | None:
-    """Return how many earlier labels are known; 0 if it is only known that there are none."""
-    if (count := row.values.get(f"{head}: count")) is not None:
-        return round(count)
-    return 0 if row.values.get(f"{head}: known") == 0 else None
-
-
-def _about_labels(row: FeatureRow, head: str, label: str, feature: str, value: float) -> str:
-    none = f"no earlier {label} is known"
-    if value == 0 or _known(row, head) == 0:
-        return none
+    of_class, count = head.removeprefix(start + label).removeprefix("="), round(row.values[f"{start}{label}: count"])
+    if count == 0:
+        return f"no earlier {label} is known"
     if feature == "known":
         return f"an earlier {label} is known"
     if feature == "count":
-        count = round(value)
         return f"{plain_number(count)} earlier value{'s' * (count > 1)} of {label} {'are' if count > 1 else 'is'} known"
-    if row.schema.clock:
+    if feature == "age" and row.schema.clock:
         return f"the last earlier {label} was {row.length(value)} before"
-    return f"the time since the last earlier {label} is {row.length(value)}"
+    if feature == "age":
+        return f"the time since the last earlier {label} is {row.length(value)}"
+    if head == start + label:
+        words = "the last earlier" if feature == "last" else "the mean of the earlier"
+        return f"{words} {label} is {plain_number(value)}"
+    if feature == "last":
+        return f"the last earlier {label} is {'' if value else 'not '}{of_class}"
+    return f"{round(value * count):,} of {count:,} earlier values of {label} are {of_class}"

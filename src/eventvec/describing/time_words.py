@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from eventvec.describing.feature_row import FeatureRow, unless_few
+from eventvec.describing.feature_row import FeatureRow
 from eventvec.encoders.handcrafted import LATE, RECENT
 from eventvec.quantities import plain_number
 
@@ -37,10 +37,7 @@ def _gap(words: str, few: int) -> Phrase:
     """Return the phrase about a statistic of the times between events, of which there must be more than a few."""
 
     def phrase(row: FeatureRow, value: float) -> str:
-        text, gaps = f"{words} is {row.length(row.plain(value))}", None if row.n is None else max(row.n - 1, 0)
-        return unless_few(
-            text, value, gaps, (ONE, TWO)[:few], f"there are fewer than {'two' if few == 1 else 'three'} events"
-        )
+        return (ONE, TWO)[row.n - 1] if row.n <= few else f"{words} is {row.length(row.plain(value))}"
 
     return phrase
 
@@ -62,12 +59,9 @@ def _rate(part: str) -> Phrase:
     """Return the phrase about the number of late events, and that at an even rate, each with 1 added in the feature."""
 
     def phrase(row: FeatureRow, value: float) -> str:
-        if (n := row.n_read) is None:
-            rate = f"{plain_number(math.exp(value))} times as many events as at an even rate, with 1 added to both"
-            return f"the last {part} of the time{UP_TO} has {rate}{row.within}"
-        even = n / LATE[part]
+        even = row.n_read / LATE[part]
         count = round(math.exp(value) * (1 + even) - 1)
-        return f"{_in_last(row, part, count / n)}{UP_TO}, where an even rate gives {plain_number(even)}"
+        return f"{_in_last(row, part, count / row.n_read)}{UP_TO}, where an even rate gives {plain_number(even)}"
 
     return phrase
 
@@ -79,8 +73,6 @@ def _in_last(row: FeatureRow, part: str, share: float) -> str:
 
 def _since_last(count: int) -> Phrase:
     def phrase(row: FeatureRow, value: float) -> str:
-        if row.n is None:
-            return row.ago(f"the first of the last {count} events (or of all, if fewer)", value)
         return row.ago(
             "the first event" if row.n < count else f"the {ORDINALS.get(count, f'{count}th')} last event", value
         )
@@ -90,10 +82,8 @@ def _since_last(count: int) -> Phrase:
 
 ORDINALS = {3: "third"}
 """The words for numbers of events; others are told by `th`."""
-EVENTS = ("events", "time: events")
-"""The names of the number of events: in an encoder, and in a table beside other features."""
 PHRASES: dict[str, Phrase] = {
-    **dict.fromkeys(EVENTS, _events),
+    "events": _events,
     "time: distinct": _distinct,
     "time: span": _span,
     "gap: mean": _gap(f"the mean time {BETWEEN}", 1),

@@ -146,8 +146,8 @@ class Codes(nn.Module):
         self.directions.copy_(self._directions(x, len(kept)))
         return self
 
-    def kept_terms(self) -> list[Term | None]:
-        """Return what each of the `terms` places of a state counts; None for a place that no kept term takes.
+    def kept_terms(self) -> list[Term]:
+        """Return what the first places of a state count; the others of the `terms` places count nothing.
 
         `Term.name` names a term, and `Term.words` says its count.
 
@@ -159,7 +159,7 @@ class Codes(nn.Module):
         keys, edges = self.keys.cpu(), self.edges.cpu().split([*map(_codes, self.categorical)], 1)
         kept = keys[keys < NO_TERM]
         kind = torch.searchsorted(firsts, kept, right=True) - 1
-        terms: list[Term | None] = []
+        terms = list[Term]()
         for place, key in zip(kind.tolist(), (kept - firsts[kind]).tolist(), strict=True):
             column, of, other = kinds[place]
             codes = _codes(column)
@@ -172,7 +172,7 @@ class Codes(nn.Module):
                 terms.append(Term(column.name, text(key // BINS), None, self.numeric[other].name, low, high))
             else:
                 terms.append(Term(column.name, text(key)))
-        return terms + [None] * (self.terms - len(terms))
+        return terms
 
     def _kinds(self) -> Iterator[tuple[Categorical, str, int]]:
         """Yield the column of each kind of terms, what they are, and the place of the number, as `_keys` does."""

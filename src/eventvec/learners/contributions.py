@@ -36,27 +36,24 @@ class Contributions(NamedTuple):
 
 def contributions(stack: Stacked, x: Mapping[str, Array]) -> Contributions:
     """Return the contributions of features, `(n, d)` for each set of them by name."""
-    n = len(next(iter(x.values())))
-    baseline = centred(stack.task, np.atleast_2d(stack.offset))[0]
+    task, n = stack.task, len(next(iter(x.values())))
+    baseline = centred(task, np.atleast_2d(stack.offset))[0]
     rest, of_cells = np.zeros((n, 1)), dict[Cell, Array]()
     for cell, model in stack.models.items():
-        weight = stack.weights[cell]
-        score = centred(stack.task, _columns(logits(stack.task, model.predict(x[cell[0]]))))
+        weight, read = stack.weights[cell], x[cell[0]]
+        unexplained = raw_scores(task, model.predict(read))
         if isinstance(model, Trees | Linear):
-            read, task = x[cell[0]], stack.task
-            of_model = _of_trees(model, read, task) if isinstance(model, Trees) else _of_linear(model, read, task)
-            base, values, raw = of_model
+            base, values = _of_trees(model, read, task) if isinstance(model, Trees) else _of_linear(model, read, task)
+            unexplained = unexplained - base - values.sum(1)
             baseline = baseline + weight * base
             of_cells[cell] = weight * values
-            rest = rest + weight * (score - raw)
-        else:
-            rest = rest + weight * score
+        rest = rest + weight * unexplained
     return Contributions(np.broadcast_to(baseline, rest.shape[1:]), of_cells, rest)
 
 
 def raw_scores(task: Task, predictions: Array) -> Array:
     """Return `(n, k)` the raw scores of predictions, as those of `fitted.Fitted`."""
-    return centred(task, _columns(logits(task, predictions)))
+    return centred(task, logits(task, predictions).reshape(len(predictions), -1))
 
 
 def centred(task: Task, scores: Array) -> Array:
@@ -64,26 +61,18 @@ def centred(task: Task, scores: Array) -> Array:
     return np.asarray(scores - scores.mean(-1, keepdims=True) if task == "multiclass" else scores, np.float64)
 
 
-def _columns(values: Array) -> Array:
-    return values.reshape(len(values), -1)
-
-
-def _of_trees(model: Trees, x: Array, task: Task) -> tuple[Array, Array, Array]:
-    """Return `(k,)` the baseline, `(n, d, k)` what features contribute, and `(n, k)` the raw scores."""
+def _of_trees(model: Trees, x: Array, task: Task) -> tuple[Array, Array]:
+    """Return `(k,)` the baseline, and `(n, d, k)` what features contribute."""
     columns = np.arange(x.shape[1]) if model.columns is None else model.columns
-    threads, read = model.num_threads or 0, x[:, columns]
-    found = np.asarray(model.booster.predict(read, pred_contrib=True, num_threads=threads))
-    found = found.reshape(len(x), -1, len(columns) + 1).transpose(0, 2, 1)
-    values = np.zeros((len(x), x.shape[1], found.shape[2]))
-    values[:, columns] = centred(task, found[:, :-1])
-    raw = centred(task, _columns(np.asarray(model.booster.predict(read, raw_score=True, num_threads=threads))))
-    return centred(task, found[:1, -1])[0], values, raw
+    told = np.asarray(model.booster.predict(x[:, columns], pred_contrib=True, num_threads=model.num_threads or 0))
+    told = centred(task, told.reshape(len(x), -1, len(columns) + 1).transpose(0, 2, 1))
+    values = np.zeros((len(x), x.shape[1], told.shape[2]))
+    values[:, columns] = told[:, :-1]
+    return told[0, -1], values
 
 
-def _of_linear(model: Linear, x: Array, task: Task) -> tuple[Array, Array, Array]:
+def _of_linear(model: Linear, x: Array, task: Task) -> tuple[Array, Array]:
     """Return what `_of_trees` does of a linear model; a class that no training row had has the least score of all."""
     offset = np.where(np.isfinite(model.offset), model.offset, 0.0)
     deviations = standardised(x, model.mean, model.scale, model.farthest).astype(np.float64)
-    values = centred(task, deviations[:, :, None] * model.weights)
-    base = centred(task, offset[None])[0]
-    return base, values, centred(task, deviations @ model.weights + offset)
+    return centred(task, offset), centred(task, deviations[:, :, None] * model.weights)

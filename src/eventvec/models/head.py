@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from eventvec.blocks.matrices import features_of, matrices
 from eventvec.blocks.rows import Block, Features, Rows
-from eventvec.errors import ConfigError, shown
+from eventvec.errors import ConfigError, nearest, shown
 from eventvec.learners.number_intervals import NumberIntervals
 from eventvec.learners.stacking import Stacked
 from eventvec.learners.task import Target
@@ -106,6 +106,22 @@ def predictions_of(
         of_label = features_of({name: head.blocks[name] for name in head.used if name in head.blocks}, rows)
         predicted[label] = head.predict({**features, **of_label}, len(rows.data), coverage)
     return predicted, features
+
+
+def class_place(classes: Sequence[str], of: Any, label: str) -> int:
+    """Return the place of a class among the `class_names` of a label, from the class itself or its text.
+
+    Raises:
+        ConfigError: If the label has no such class.
+    """
+    try:
+        text = str(pa.array([of]).cast(pa.string())[0].as_py())
+    except pa.ArrowException:  # such as of a list
+        text = str(of)
+    if text not in classes:
+        known = nearest(text, classes) if classes else "it is a number"
+        raise ConfigError(f"the label {shown(label)} has no class {shown(text)}; {known}")
+    return list(classes).index(text)
 
 
 def check_coverage(model: str, heads: Mapping[str, Head], coverage: float | None) -> None:

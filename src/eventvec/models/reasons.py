@@ -7,7 +7,7 @@ networks read, and the predictions of the caller's learners, have no names; they
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -40,13 +40,18 @@ class Name(NamedTuple):
     column: str
     block: str
 
+    @property
+    def source(self) -> str:
+        """What contributions are summed by: the column, or what the block is called if the feature is of none."""
+        return self.column or self.block.replace("_", " ")
+
 
 class Reasons(NamedTuple):
     """What adds up to the raw scores of `n` rows, which have `k` numbers, see `learners.contributions`.
 
     Args:
         names: `m` the features.
-        given: `(n, m)` the features as their blocks compute them, or the counts of terms; NaN where there is no number.
+        given: `(n, m)` the features as their blocks compute them, or what `Terms.of` tells in their place.
         values: `(n, m, k)` what each contributes.
         rest: `(n, k)` what nothing with a name contributes.
         baseline: `(k,)` the score of no row in particular.
@@ -74,68 +79,78 @@ class HeadReasons:
     """
 
     def __init__(self, head: Head, blocks: Mapping[str, Block], schema: Schema) -> None:
-        self.head = head
-        self._read = {name: head.blocks[name] if name in head.blocks else blocks[name] for name in head.used}
-        found = {name: terms_of(block, schema) for name, block in self._read.items()}
-        self._terms = {name: terms for name, terms in found.items() if terms is not None}
+        self.head, self.schema = head, schema
+        used = dict.fromkeys(part for name, _ in head.stack.models for part in head.sets[name])
+        self.blocks: dict[str, Block] = {name: {**blocks, **head.blocks}[name] for name in used}
+        found = {name: terms_of(block, schema) for name, block in self.blocks.items()}
+        self.terms = {name: terms for name, terms in found.items() if terms is not None}
         self._outputs = len(head.target.classes) if head.target.task == "multiclass" else 1
-        self._places, self._names = dict[str, Array](), list[Name]()
+
+    @property
+    def networks(self) -> dict[str, Block]:
+        """The blocks without names."""
+        return {name: block for name, block in self.blocks.items() if getattr(block, "is_network", False)}
 
     def of(self, rows: Rows) -> Iterator[tuple[slice, Reasons]]:
         """Yield the reasons of parts of rows, each after its place."""
-        head = self.head
-        features = features_of(self._read, rows)
-        names = self._named(features)
-        x, _ = matrices(features, {name: head.sets[name] for name, _ in head.stack.models})
-        terms, given = dict[str, Array](), np.full((len(rows.data), len(names)), np.nan, np.float32)
-        for name, places in self._places.items():
-            if name in self._terms:
-                terms[name], given[:, places] = self._terms[name].of(rows.data.sequences)
-            else:
-                given[:, places] = features[name][0]
-        width = max(len(names), sum(each.shape[1] for each in x.values()), 1)
+        head, n = self.head, len(rows.data)
+        features = features_of(self.blocks, rows)
+        names = {name: self._names(name, features[name]) for name in self.blocks if name not in self.networks}
+        sets = {name: head.sets[name] for name, _ in head.stack.models}
+        x = matrices(features, sets)[0] if sets else {"": np.empty((n, 0))}
+        width = max(sum(map(len, names.values())), sum(each.shape[1] for each in x.values()), 1)
         size = max(NUMBERS // (width * self._outputs), 1)
-        for start in range(0, len(rows.data), size):
+        for start in range(0, n, size):
             part = slice(start, start + size)
+            sequences = rows.data.sequences[part]
+            told = {name: self.terms[name].of(sequences) for name in names if name in self.terms}
+            given = [told[name][1] if name in told else features[name][0][part] for name in names]
             found = contributions(head.stack, {name: values[part] for name, values in x.items()})
-            yield part, self._of_part(found, {name: each[part] for name, each in terms.items()}, given[part])
+            yield part, self._of_part(found, names, {name: terms for name, (terms, _) in told.items()}, given)
 
-    def _of_part(self, found: Contributions, terms: Mapping[str, Array], given: Array) -> Reasons:
+    def _of_part(
+        self, found: Contributions, names: Mapping[str, list[Name]], terms: Mapping[str, Array], given: list[Array]
+    ) -> Reasons:
         """Return the reasons of rows from the contributions to each learner."""
         head, baseline, rest = self.head, found.baseline, found.rest
-        values = np.zeros((len(rest), len(self._names), self._outputs))
+        values = {name: np.zeros((len(rest), len(each), self._outputs)) for name, each in names.items()}
         for cell, of_cell in found.features.items():
-            begin, model = 0, head.stack.models[cell]
+            end, model = 0, head.stack.models[cell]
             for name in head.sets[cell[0]]:
-                columns = slice(begin, begin + self._read[name].dim)
-                begin, of_block = columns.stop, of_cell[:, columns]
-                if name not in self._places:
+                begin, end = end, end + self.blocks[name].dim
+                columns = slice(begin, end)
+                of_block = of_cell[:, columns]
+                if name not in names:
                     rest = rest + of_block.sum(1)
                 elif name not in terms:
-                    values[:, self._places[name]] += of_block
+                    values[name] += of_block
                 elif isinstance(model, Linear):
                     slopes = head.stack.weights[cell] * model.weights[columns] / model.scale[columns, None]
                     slopes = centred(head.target.task, slopes)
-                    of_terms = self._terms[name].linear(terms[name], slopes)
+                    of_terms = self.terms[name].linear(terms[name], slopes)
                     constant = -model.mean[columns] @ slopes
-                    values[:, self._places[name]] += of_terms
+                    values[name] += of_terms
                     baseline = baseline + constant
                     rest = rest + of_block.sum(1) - of_terms.sum(1) - constant  # of components that are cut off
                 else:
-                    values[:, self._places[name]] += np.einsum("njk,jm->nmk", of_block, self._terms[name].shares)
-        return Reasons(self._names, given, values, rest, baseline)
+                    values[name] += np.einsum("njk,jm->nmk", of_block, self.terms[name].shares)
+        n = len(rest)
+        together = np.concatenate([np.empty((n, 0, self._outputs)), *values.values()], 1)
+        told = np.concatenate([np.empty((n, 0), np.float32), *given], 1, dtype=np.float32, casting="same_kind")
+        return Reasons([name for each in names.values() for name in each], told, together, rest, baseline)
 
-    def _named(self, features: Mapping[str, Features]) -> list[Name]:
-        """Return the names of all features, after the places of those of each block that has names were found."""
-        for name, block in () if self._names else self._read.items():
-            if getattr(block, "is_network", False):
-                continue
-            called = block.names or [f"{name}_{place}" for place in range(block.dim)]
-            found = self._terms[name].names if name in self._terms else zip(called, features[name][1], strict=True)
-            of_block = [Name(*each, name) for each in found]
-            self._places[name] = len(self._names) + np.arange(len(of_block))
-            self._names += of_block
-        return self._names
+    def _names(self, block: str, features: Features) -> list[Name]:
+        """Return the names of the features of a block, or of what its components are sums of."""
+        if block in self.terms:
+            return [Name(*each, block) for each in self.terms[block].names]
+        called = self.blocks[block].names or [f"{block}_{place}" for place in range(self.blocks[block].dim)]
+        return [Name(*each, block) for each in zip(called, features[1], strict=True)]
+
+
+def ranked(names: Sequence[Name], sizes: Array) -> list[dict[str, Any]]:
+    """Return the features whose contributions have the largest sizes, at most `MOST`, as rows of a table."""
+    order = [place for place in np.argsort(-sizes, kind="stable").tolist() if sizes[place] > LEAST]
+    return [{**names[place]._asdict(), "contribution": float(sizes[place])} for place in order[:MOST]]
 
 
 def importances(reasons: HeadReasons, rows: Rows) -> dict[str, Any]:
@@ -147,18 +162,12 @@ def importances(reasons: HeadReasons, rows: Rows) -> dict[str, Any]:
     """
     n, classes = len(rows.data), max(len(reasons.head.target.classes), 1)
     some = np.arange(0, n, -(-n // max(SAMPLE // classes, FEWEST)))
-    total, rest, names = np.zeros(0), 0.0, list[Name]()
+    total, names = np.zeros(1), list[Name]()
     for _, found in reasons.of(replace(rows, data=rows.data[some], cutoffs=None)):
-        names = found.names
-        total = (total if len(total) else np.zeros(len(names))) + np.abs(found.values).mean(2).sum(0)
-        rest += float(np.abs(found.rest).mean(1).sum())
-    of_features = [*zip(names, (total / len(some)).tolist(), strict=True), (Name(OTHER, OTHER, ""), rest / len(some))]
-    of_features = sorted((each for each in of_features if each[1] > LEAST), key=lambda each: -each[1])
-    columns = dict[str, float]()
-    for name, size in of_features:
-        column = name.column or name.block.replace("_", " ")
-        columns[column] = columns.get(column, 0.0) + size
-    return {
-        "features": [{**name._asdict(), "contribution": size} for name, size in of_features[:MOST]],
-        "columns": dict(sorted(columns.items(), key=lambda each: -each[1])),
-    }
+        names = [*found.names, Name(OTHER, OTHER, "")]
+        total = total + np.abs(np.append(found.values, found.rest[:, None], 1)).mean(2).sum(0)
+    columns, sizes = dict[str, float](), total / len(some)
+    for name, size in zip(names, sizes.tolist(), strict=True):
+        columns[name.source] = columns.get(name.source, 0.0) + size
+    told = sorted(((name, size) for name, size in columns.items() if size > LEAST), key=lambda each: -each[1])
+    return {"features": ranked(names, sizes), "columns": dict(told)}

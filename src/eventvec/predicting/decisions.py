@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
-
 from eventvec.answers import Answer
 from eventvec.embedding import Progress
 from eventvec.errors import ConfigError, DataError, listed, nearest, shown
 from eventvec.models import Model, check_model
+from eventvec.models.head import class_place
 from eventvec.models.label_columns import class_names
 from eventvec.options import accepts, checked, gather, those_of
 from eventvec.predicting.decision_answer import answered
@@ -178,10 +177,4 @@ def _class(classes: list[str], of: Any, label: str) -> int:
         raise ConfigError(
             f"the label {shown(label)} has {len(classes):,} classes; name the one that is a case: of= (--of)"
         )
-    try:
-        text = str(pa.array([of]).cast(pa.string())[0].as_py())
-    except pa.ArrowException:  # such as a list
-        text = str(of)
-    if text not in classes:
-        raise ConfigError(f"the label {shown(label)} has no class {shown(text)}; {nearest(text, classes)}")
-    return classes.index(text)
+    return class_place(classes, of, label)

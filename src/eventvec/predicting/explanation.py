@@ -11,30 +11,33 @@ import polars as pl
 import pyarrow as pa
 
 from eventvec.answers import Answer
-from eventvec.attribution.left_out import without_column
+from eventvec.attribution.left_out import fields_of
 from eventvec.blocks.matrices import features_of
-from eventvec.blocks.rows import Rows
+from eventvec.blocks.rows import STATE, VALUES, Features, Rows
 from eventvec.dataset import Dataset
 from eventvec.embedding import Progress
 from eventvec.errors import ConfigError, DataError, nearest, shown
 from eventvec.learners.contributions import raw_scores
 from eventvec.learners.fitted import probabilities
 from eventvec.models import Model, check_model
-from eventvec.models.head import Head
-from eventvec.models.reasons import HeadReasons, Name, Reasons
+from eventvec.models.head import Head, class_place
+from eventvec.models.reasons import HeadReasons, Name, Reasons, ranked
 from eventvec.options import accepts, at_least
 from eventvec.predicting.predictor_answer import explained
-from eventvec.predicting.reason_words import ReasonWords
+from eventvec.predicting.reason_words import reason_words
 from eventvec.predicting.rows_to_predict import PredictionSources, identifying, rows_to_predict
 from eventvec.sequences import Array
-from eventvec.tables.frames import with_key
 from eventvec.tables.keys import texts
 from eventvec.tables.other_data import check_data
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.sources import Tabular
 
-LINES, MOST = 4, 50
-"""The numbers of reasons in a verdict, and of features that are ranked over all rows."""
+LINES = 4
+"""The number of reasons in a verdict."""
+OWN = {
+    "class", "prediction", "score", "baseline", "rest", "because", "feature", "column", "block", "value", "contribution"
+}  # fmt: skip
+"""The columns of tables besides those that identify a row."""
 
 
 @accepts(Cuts, TableFormat)
@@ -81,10 +84,10 @@ def explain(
         reason: its `contribution`, what it is `because` of, the `feature` with its `value` as computed, the `column`
         and the `block`. Further tables are `rows`, with the `prediction` of each row, its raw `score`, the `baseline`
         and the `rest`; `columns` and `blocks`, with the sums of contributions; and `features`, with the mean sizes of
-        contributions over all rows.
+        contributions over all rows. A key or time with the name of another column has `row_` before it.
 
     Raises:
-        ConfigError: If the model has no such head or class.
+        ConfigError: If the model has no such head or class, or what needs events is given without them.
         DataError: If the events cannot be used, or there is no such entity.
 
     Example:
@@ -96,13 +99,17 @@ def explain(
     at_least("top", top, 1)
     head = _head(model, label)
     if events is None:
+        beside = {"key": key, "of": of, "static": static, "labels": labels, "features": features}
+        beside |= {name: options.get(name) for name in ("until", "cutoffs", "cutoff_column")}
+        if given := next((name for name, value in beside.items() if value is not None), None):
+            option = f"{given}= (--{given.replace('_', '-')})"
+            raise ConfigError(f"{option} is for rows of events, and none are given; give events, or leave it out")
         return explained(head)
     if not isinstance(events, Dataset):
         options = {**model.info.get("reading", {}), **options}
     if options.pop("inclusive", None) not in (None, head.inclusive):
         raise ConfigError("the heads of the model read events by their own rule; leave out inclusive (--inclusive)")
     cuts = {name: options.pop(name) for name in ("until", "cutoffs", "cutoff_column") if name in options}
-    static = None if static is None else with_key(static)
     asked = PredictionSources(**cuts, static=static, labels=labels, features=features)
     rows = rows_to_predict(model, events, asked, options)
     check_data(rows.data, model.info.get("data", {}))
@@ -125,16 +132,6 @@ def _head(model: Model, label: str | None) -> Head:
     return model.heads[label or next(iter(model.heads))]
 
 
-def _class(head: Head, of: Any) -> int | None:
-    """Return the place of the class to explain; None for the predicted one of several, or for numbers."""
-    if of is None:
-        return 1 if head.target.task == "binary" else None
-    if str(of) not in head.class_names:
-        known = f"accepted: {', '.join(map(shown, head.class_names))}" if head.class_names else "it is a number"
-        raise ConfigError(f"{shown(head.target.name)} has no class {shown(str(of))}; {known}")
-    return head.class_names.index(str(of))
-
-
 def _of_entity(rows: Rows, key: Any) -> Rows:
     """Return the rows of an entity; its key is in no message."""
     places = np.flatnonzero((texts(rows.data.keys) == str(key)).to_numpy())
@@ -152,67 +149,67 @@ class Explainer:
 
     def __init__(self, model: Model, label: str | None = None, of: Any = None, top: int = 5) -> None:
         self.model, self.head, self.top = model, _head(model, label), top
-        self.place = _class(self.head, of)
+        names = self.head.class_names
+        self.place = class_place(names, of, self.head.target.name) if of is not None else 1 if len(names) == 2 else None
         self.reasons = HeadReasons(self.head, model.blocks, model.schema)
-        self.words: ReasonWords | None = None
 
     def answer(self, rows: Rows, progress: Progress | None = None) -> Answer:
         """Return the reasons of the predictions of rows."""
         head, n = self.head, len(rows.data)
-        identity = pl.DataFrame(identifying(rows))
+        identity = pl.DataFrame(identifying(rows)).rename(lambda name: f"row_{name}" if name in OWN else name)
         names, parts, total = list[Name](), list[dict[str, pl.DataFrame]](), np.zeros(1)
         for part, found in self.reasons.of(rows):
             names = found.names
-            self.words = self.words or ReasonWords(self.model, head, names)
-            tables, values = _tables(self, found, identity[part], self.words)
+            tables, values = self._tables(found, identity[part])
             parts.append(tables)
             total = total + np.abs(values).sum(0)
             if progress:
                 progress(min(part.stop, n), n)
         if not parts:
             raise DataError("there is no row to explain")
-        order = np.argsort(-total, kind="stable")[:MOST]
-        features = [
-            {**names[place]._asdict(), "contribution": float(total[place]) / n}
-            for place in order.tolist()
-            if total[place]
-        ]
         frames = {name: pl.concat([each[name] for each in parts]) for name in parts[0]}
+        features = ranked(names, total / n)
         told: dict[str, Any] = {name: frame.to_dicts() for name, frame in frames.items()} | {"features": features}
-        if ranking := _ranking(self, rows):
+        if ranking := _ranking(self.reasons, rows):
             told["ranking"] = ranking
-        unit = "the unit of the label" if head.target.task == "numeric" else "log-odds"
+        units = {"numeric": "the unit of the label", "multiclass": "log-odds, centred over the classes"}
+        unit = units.get(head.target.task, "log-odds")
         notes = [f"Contributions are in {unit}; with the baseline and the rest they add up to the score."]
-        notes += ["What a network reads has no contributions; its columns are ranked instead."] if ranking else []
+        if self.reasons.networks:
+            instead = "its columns are ranked instead" if ranking else "it is in the rest"
+            notes.append(f"What a network reads has no contributions; {instead}.")
         verdict = _of_row(head, told) if n == 1 else _of_rows(head, features, n)
         facts = {"label": head.target.name, "task": head.target.task, "rows": n, "model": self.model.id}
         return Answer(
             verdict, told, (*rows.data.notes, *notes), facts=facts, title=f"Why {head.target.name} is predicted so"
         )
 
-
-def _tables(
-    explainer: Explainer, found: Reasons, identity: pl.DataFrame, words: ReasonWords
-) -> tuple[dict[str, pl.DataFrame], Array]:
-    """Return the tables of some rows, and `(n, m)` the contributions to the score that is explained."""
-    classes, score, values, rest, baseline = _of_one(explainer, found)
-    n, of_class = len(score), explainer.head.class_names
-    rows = identity.with_columns(
-        *([pl.Series("class", of_class)[classes]] if of_class else []),
-        prediction=_predicted(explainer.head, found.scores, classes), score=score, baseline=baseline, rest=rest,
-    )  # fmt: skip
-    best = np.argsort(-np.abs(values), axis=1, kind="stable")[:, : explainer.top]
-    named = pl.DataFrame(found.names, schema=["feature", "column", "block"], orient="row")
-    given = pl.Series("value", np.take_along_axis(found.given, best, 1).ravel()).fill_nan(None)
-    of_best = pl.Series("contribution", np.take_along_axis(values, best, 1).ravel())
-    phrases = [words.of_row(row, places) for row, places in zip(found.given, best.tolist(), strict=True)]
-    because = pl.Series("because", [phrase for of_row in phrases for phrase in of_row], pl.String)
-    who = identity[np.repeat(np.arange(n), best.shape[1])]
-    parts = [who, of_best.to_frame(), because.to_frame(), named[best.ravel()], given.to_frame()]
-    told = pl.concat(parts, how="horizontal").filter(pl.col("contribution") != 0)
-    by = {"columns": [_column(name) for name in found.names], "blocks": [name.block for name in found.names]}
-    sums = {name: _sums(identity, values, of_features, name[:-1]) for name, of_features in by.items()}
-    return {"reasons": told, "rows": rows, **sums}, values
+    def _tables(self, found: Reasons, identity: pl.DataFrame) -> tuple[dict[str, pl.DataFrame], Array]:
+        """Return the tables of some rows, and `(n, m)` the contributions to the score that is explained."""
+        task, of_class, n = self.head.target.task, self.head.class_names, len(found.rest)
+        every, scores = np.arange(n), found.scores
+        several = scores.shape[1] > 1
+        chosen = scores.argmax(1) if several and self.place is None else np.full(n, self.place or 0)
+        output, sign = (chosen, 1.0) if several else (np.zeros(n, int), -1.0 if of_class and self.place == 0 else 1.0)
+        values, score = sign * found.values[every, :, output], sign * scores[every, output]
+        rows = identity.with_columns(
+            *([pl.Series("class", of_class)[chosen]] if of_class else []),
+            prediction=probabilities(task, scores)[every, output] if several else probabilities(task, score),
+            score=score, baseline=sign * found.baseline[output], rest=sign * found.rest[every, output],
+        )  # fmt: skip
+        best = np.argsort(-np.abs(values), axis=1, kind="stable")[:, : self.top]
+        words = reason_words(self.reasons, found, best)
+        named = pl.DataFrame(found.names, schema=["feature", "column", "block"], orient="row")
+        told = pl.concat([identity[np.repeat(every, best.shape[1])], named[best.ravel()]], how="horizontal")
+        told = told.with_columns(
+            because=pl.Series(words, dtype=pl.String),
+            value=pl.Series(np.take_along_axis(found.given, best, 1).ravel()),
+            contribution=pl.Series(np.take_along_axis(values, best, 1).ravel()),
+        ).select(*identity.columns, "contribution", "because", "feature", "column", "block", "value")
+        told = told.filter(pl.col("contribution") != 0)
+        by = {"column": [name.source for name in found.names], "block": [name.block for name in found.names]}
+        sums = {f"{name}s": _sums(identity, values, of_features, name) for name, of_features in by.items()}
+        return {"reasons": told, "rows": rows, **sums}, values
 
 
 def _sums(identity: pl.DataFrame, values: Array, of_features: list[str], name: str) -> pl.DataFrame:
@@ -224,50 +221,26 @@ def _sums(identity: pl.DataFrame, values: Array, of_features: list[str], name: s
     return long.with_columns(of_groups, pl.Series("contribution", sums.ravel()))
 
 
-def _column(name: Name) -> str:
-    return name.column or name.block.replace("_", " ")
+def _ranking(reasons: HeadReasons, rows: Rows) -> list[dict[str, Any]]:
+    """Return by how much raw scores move if the values of a column are missing in what networks read.
 
-
-def _of_one(explainer: Explainer, found: Reasons) -> tuple[Array, Array, Array, Array, Array]:
-    """Return the place of the class that is explained in each row, its score, contributions, rest and baseline."""
-    scores, rows = found.scores, np.arange(len(found.rest))
-    if scores.shape[1] > 1:
-        place = scores.argmax(1) if explainer.place is None else np.full(len(rows), explainer.place)
-        return place, scores[rows, place], found.values[rows, :, place], found.rest[rows, place], found.baseline[place]
-    sign = -1.0 if explainer.place == 0 else 1.0
-    place, baseline = np.full(len(rows), explainer.place or 0), np.full(len(rows), sign * found.baseline[0])
-    return place, sign * scores[:, 0], sign * found.values[:, :, 0], sign * found.rest[:, 0], baseline
-
-
-def _predicted(head: Head, scores: Array, classes: Array) -> Array:
-    """Return `(n,)` numbers, or the probabilities of classes."""
-    if head.target.task == "multiclass":
-        return np.asarray(probabilities("multiclass", scores)[np.arange(len(scores)), classes])
-    of_second = probabilities(head.target.task, scores[:, 0])
-    return of_second if head.target.task == "numeric" else np.where(classes == 1, of_second, 1 - of_second)
-
-
-def _ranking(explainer: Explainer, rows: Rows) -> list[dict[str, Any]]:
-    """Return by how much raw scores move if the values of a column are missing in what networks read."""
-    head, blocks = explainer.head, explainer.model.blocks
-    read = {name: head.blocks[name] if name in head.blocks else blocks[name] for name in head.used}
-    networks = {name: block for name, block in read.items() if getattr(block, "is_network", False)}
-    if not networks:
+    From a store, nothing is told of a network whose running state is there, and not the events behind it.
+    """
+    head, networks, x = reasons.head, reasons.networks, rows.data.sequences
+    if not networks or x.static.keys() & {kind + name for kind in (STATE, VALUES) for name in networks}:
         return []
-    features, x = features_of(read, rows), rows.data.sequences
+    features = features_of(reasons.blocks, rows)
 
-    def score(without: str | None) -> Array:
-        changed = (
-            {}
-            if without is None
-            else features_of(networks, replace(rows, data=replace(rows.data, sequences=without_column(x, without))))
-        )
+    def score(changed: Mapping[str, Features]) -> Array:
         predicted = head.predict({**features, **changed}, len(rows.data))
         return raw_scores(head.target.task, predicted[:, 1] if head.target.task == "binary" else predicted)
 
-    whole = score(None)
-    columns = [each.name for each in (*rows.data.schema.fields, *rows.data.schema.nested)]
-    moved = [{"column": name, "moves": float(np.abs(score(name) - whole).mean())} for name in columns]
+    whole, moved = score({}), list[dict[str, Any]]()
+    for field in fields_of(x.take(x.flat(), x.lengths), rows.data.schema):
+        changed = replace(rows, data=replace(rows.data, sequences=field.without()))
+        moved.append(
+            {"column": field.name, "moves": float(np.abs(score(features_of(networks, changed)) - whole).mean())}
+        )
     return sorted(moved, key=lambda each: -each["moves"])
 
 

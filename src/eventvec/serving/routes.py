@@ -123,8 +123,7 @@ def application(session: StateSession, options: ServeOptions, token: str | None 
         """Return what the model predicts for entities after their last events, or at a later time."""
         content: dict[str, Any] = {"run": run, "predictions": session.predictions(body.keys, body.cutoff)}
         if body.reasons:
-            asked: dict[str, Any] = {"label": body.label, "top": body.reasons}
-            content["reasons"] = [session.explain(key, body.cutoff, **asked).rows for key in body.keys]
+            content["reasons"] = session.reasons(body.keys, body.cutoff, label=body.label, top=body.reasons)
         return answered(content)
 
     @app.post("/tables", response_model=EnteredAnswer, responses=described(400, 401, 408, 413, 415, 422, 429, 503))

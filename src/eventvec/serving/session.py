@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
+from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Never, get_args
@@ -107,7 +108,8 @@ class StateSession:
     def __init__(self, model: Model, state: Path, keep: int | None, durability: Durability, read_only: bool) -> None:
         self.model, self.path, self.keep, self.read_only = model, state, keep, read_only
         self._durability = durability
-        self._pushes, self._explainers = PushReader(model), dict[tuple[str | None, int], Explainer]()
+        self._pushes = PushReader(model)
+        self._explainer = lru_cache(maxsize=4)(lambda label, top: Explainer(model, label, top=top))
         self._reading, self._writing = threading.Lock(), threading.Lock()
         self._stack, self._closed = ExitStack(), False
         with ExitStack() as opening:
@@ -286,18 +288,32 @@ class StateSession:
     def explain(self, key: str | int, cutoff: Any = None, *, label: str | None = None, top: int = 5) -> Answer:
         """Return why the model predicts what it does for an entity, as `ev.explain` does from its events.
 
+        There is no ranking of the columns that a network reads whose running state is in the store.
+
         Args:
             key: As for `predict`, as is `cutoff`.
             label: As for `ev.explain`, as is `top`.
         """
-        names = _texts([key])
+        return self._explained([key], cutoff, label, top)
+
+    def reasons(
+        self, entities: Sequence[str | int], cutoff: Any = None, *, label: str | None = None, top: int = 5
+    ) -> list[list[dict[str, Any]]]:
+        """Return the table `reasons` of `explain` for each of several entities at one time, computed together."""
+        names = _texts(entities)
+        of_names: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+        for row in self._explained([*of_names], cutoff, label, top).rows:
+            of_names[next(iter(row.values()))].append(dict(row))
+        return [of_names[name] for name in names]
+
+    def _explained(self, entities: Sequence[str | int], cutoff: Any, label: str | None, top: int) -> Answer:
+        """Return the reasons of the predictions of different entities."""
+        names = _texts(entities)
         with self._using(self._reading), self._reader.reading():
             held, _, moments = self._held_at(names, cutoff)
             with self._exact():
                 rows = self._answers.rows(self._states.rows(held, moments), names, moments, self._reader)
-                explainer = self._explainers.get((label, top)) or Explainer(self.model, label, top=top)
-                self._explainers = {(label, top): explainer}  # the last one is kept
-                return explainer.answer(rows)
+                return self._explainer(label, top).answer(rows)
 
     def _held_at(self, names: list[str], cutoff: Any) -> tuple[Held, Facts, Array]:
         """Return what the store holds of entities at a moment, the facts about them, and the moment of each."""
