@@ -10,6 +10,7 @@ import polars as pl
 import eventvec as ev
 from experiments.command_line import Row, run
 from experiments.data.data_folder import data_file
+from experiments.decisions.rules import rules
 
 KEY, TIME, LABEL = "CustomerID", "InvoiceDate", "silent"
 LEARNED, LATER = (3, 4, 5, 6), 9
@@ -86,7 +87,7 @@ def reasons(small: bool) -> list[Row]:
     return rows
 
 
-TABLES = {"policies": policies, "measures": measures, "reasons": reasons}
+TABLES = {"rules": rules, "policies": policies, "measures": measures, "reasons": reasons}
 
 
 def main() -> None:

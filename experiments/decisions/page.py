@@ -31,4 +31,22 @@ def measures(results: Results) -> list[Row]:
     return [{"measure": name, "value": f"{value} ({low} to {high})"} for name, value, low, high in lines]
 
 
-TABLES = {"policies": policies, "measures": measures}
+def rules(results: Results) -> list[Row]:
+    """Return the range of the losses of each rule, for calibrated predictions and for all others together."""
+    lines = list[Row]()
+    for rule in dict.fromkeys(row["rule"] for row in results["rules"]):
+        line: Row = {"rule": rule}
+        for size in dict.fromkeys(row["rows"] for row in results["rules"]):
+            for name, calibrated in (("calibrated", True), ("off", False)):
+                chosen = [
+                    row
+                    for row in results["rules"]
+                    if (row["rule"], row["rows"], row["predictions"] == "calibrated") == (rule, size, calibrated)
+                ]
+                least, most = min(row["least"] for row in chosen), max(row["most"] for row in chosen)
+                line[f"{name}, {size:,} rows"] = f"{100 * least:.0f} to {100 * most:.0f} %"
+        lines.append(line)
+    return lines
+
+
+TABLES = {"rules": rules, "policies": policies, "measures": measures}

@@ -26,7 +26,7 @@ TABLES = {
     "cresp": (
         *("heads", "metacde", "physionet", "picture_batches", "pictures", "resnet", "sinusoids", "snooker", "solids"),
     ),
-    "decisions": ("policies", "measures", "reasons"),
+    "decisions": ("rules", "policies", "measures", "reasons"),
     "expclr": ("choose", "rates", "hapt", "cause", "features", "labels", "only_labels", "electric_devices", "icu"),
     "influence": ("retrained",),
     "intervals": ("coverage", "scales"),
@@ -50,6 +50,7 @@ COMMAND_LINE = (("coles", "figure3"), ("order", "population"))
 """Tables that run in processes of their own, as all do by the same `command_line`; the others run in this process."""
 WITHOUT_DATA = {
     ("chance", "table"), ("chance", "winners"),
+    ("decisions", "rules"),
     ("cresp", "heads"), ("cresp", "metacde"), ("cresp", "picture_batches"), ("cresp", "pictures"), ("cresp", "resnet"),
     ("cresp", "sinusoids"), ("cresp", "snooker"), ("cresp", "solids"), ("influence", "retrained"),
     ("main_job", "flights"),

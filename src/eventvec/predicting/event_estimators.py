@@ -23,7 +23,7 @@ from eventvec.training.head_options import MOST_VALUES
 
 
 class EventClassifier(ClassifierMixin, EventEstimator):  # type: ignore[misc]
-    """A classifier of event histories: events and labels in, calibrated probabilities out.
+    """A classifier of event histories: events and labels in, probabilities out.
 
     It trains no network unless asked. Blocks of features of the histories (hand-crafted ones, codes, convolutions,
     static columns, earlier labels, your own) are read by boosted trees and linear models of fixed sets of them. The

@@ -51,8 +51,9 @@ def predict(
 ) -> pa.Table:
     """Return one row per entity: its key, `prediction`, and for classes the probability of each, `p_` before its name.
 
-    The probabilities are calibrated: of heads by training, of networks by the temperature that `fit` found on the
-    entities held out for validation, if there were enough; it changes no order of the classes of an entity.
+    The probabilities of heads are made likely on entities that their learners were not trained on; `explain` says how
+    far they held on rows that chose nothing. Those of networks are calibrated by the temperature that `fit` found on
+    the entities held out for validation, if there were enough; it changes no order of the classes of an entity.
 
     With a coverage, `low` and `high` are the ends of an interval around each number that a head predicts. Of the rows
     of new entities like those of the training, this share is inside; the interval is wider for entities whose label is

@@ -211,8 +211,8 @@ def chosen_apart(judged: Judged, costs: Costs, parts: Array, drawn: Array) -> Ch
     """Return decisions on the rows of each part, by the threshold that was chosen on the rows of the other parts.
 
     The thresholds are chosen again on resampled entities, by one Newton's step from those that were chosen, because
-    they depend on these entities too. With fixed thresholds, decisions by random predictions were called worse than the
-    better of acting on nobody and on everybody in up to 24 % of draws.
+    they depend on these entities too; with fixed thresholds, decisions by random predictions would be called worse than
+    the better of acting on nobody and on everybody too often.
 
     Args:
         judged: The rows.

@@ -175,15 +175,12 @@ def learn(
         of_label = {name: (of_head.part(values), columns) for name, (values, columns) in features.items()} | own
         heads.append(_head(of_head, job, late, of_head.part(moments), of_label, skipped, share))
     heads = [
-        replace(head, info={**head.info, **_importances(head, every, replace(rows, data=of_head.part(data)))})
+        replace(head, info={**head.info, **importances(reasons, replace(rows, data=of_head.part(data)))})
         for head, of_head in zip(heads, of_heads, strict=True)
+        for reasons in [HeadReasons(head, every, data.schema)]
     ]
     used = {name for head in heads for name in head.used}
     return {name: block for name, block in every.items() if name in used}, heads
-
-
-def _importances(head: Head, blocks: Mapping[str, Block], rows: Rows) -> dict[str, Any]:
-    return importances(HeadReasons(head, blocks, rows.data.schema), rows)
 
 
 def plan(
