@@ -301,6 +301,7 @@ def beside() -> tuple[ev.Model, pl.DataFrame, dict[str, Any]]:
     when = np.tile([300, 600, 900], n)
     big = np.repeat(rank, 3) + 0.3 * rng.normal(size=3 * n) > 0
     known = pl.DataFrame({"card": np.repeat(np.arange(n), 3), "when": when, "big": big})
+    events = events.with_columns(what=pl.Series(rng.choice(["tea", "oil"], len(events))))
     fitted = ev.EventClassifier("card", "at").fit(
         events, known, "big", static=people, features={"ranks": further}, earlier_labels=50, label_time="when"
     )
@@ -334,7 +335,7 @@ def test_rows_of_tables_enter_as_events_do(
         mixed = pl.concat([tables["static"][:5], older[5:6], tables["static"][6:]])
         ranks = tables["features"]["ranks"].with_columns(rank=pl.when(card=5).then(9.0).otherwise("rank"))
         assert same(static=mixed, features={"ranks": ranks})
-        session.push({"card": 9000, "at": 950, "paid": 1.0})  # without any row of a table
+        session.push({"card": 9000, "at": 950, "paid": 1.0, "what": "tea"})  # without any row of a table
         with pytest.raises(ev.DataError, match="none of the labels 'big'"):
             session.push_tables(labels=[{"card": 5, "when": 3, "large": True}])
         with pytest.raises(ev.ConfigError, match="does not read the table of features 'other'"):
